@@ -1,0 +1,44 @@
+"""What comes from the environment, and the defaults of the two queues. Read once, then passed in."""
+
+from dataclasses import dataclass
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from eagle3gen.records import Queue
+
+OPENROUTER_URL = "https://openrouter.ai/api/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDefaults:
+    """Concurrency per worker process, tokens per answer, and seconds until a call is given up."""
+
+    concurrency: int
+    max_tokens: int
+    deadline_seconds: float
+
+
+QUEUE_DEFAULTS = {
+    Queue.SHORT: QueueDefaults(concurrency=2000, max_tokens=10_240, deadline_seconds=900.0),
+    Queue.LONG: QueueDefaults(concurrency=500, max_tokens=16_384, deadline_seconds=1800.0),
+}
+
+
+class Settings(BaseSettings):
+    """The environment of a process. Secrets are `SecretStr`: they print as stars."""
+
+    model_config = SettingsConfigDict(env_prefix="EAGLE3GEN_", extra="ignore", populate_by_name=True)
+
+    database_url: str | None = Field(None, validation_alias=AliasChoices("DATABASE_URL", "EAGLE3GEN_DATABASE_URL"))
+    redis_url: str | None = Field(None, validation_alias=AliasChoices("REDIS_URL", "EAGLE3GEN_REDIS_URL"))
+    api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY")
+    )
+    log_level: str = "INFO"
+    maintenance_seconds: float = Field(2.0, gt=0)
+    """How often each worker tries to dispatch, re-ring and sweep."""
+    worker_timeout_seconds: float = Field(15.0, gt=0)
+    """A worker without a heartbeat for this long is dead: its open attempts become held."""
+    ring_again_seconds: float = Field(10.0, gt=0)
+    """A prompt queued for longer than this while the broker holds fewer messages is rung again."""
