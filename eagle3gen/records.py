@@ -1,7 +1,7 @@
 """The records that pass from room to room: the words of the glossary (ARCHITECTURE.md) as frozen types.
 
-A *prompt* goes in as a `Conversation`, the endpoint answers with a `Completion`, and the tokens room turns that
-into a `Sample` with its `Verdict`.
+A *prompt* goes in as a `Conversation`, the endpoint answers with a `Completion`, and the tokens room makes
+of it a `Sample` with its `Verdict`.
 """
 
 from collections.abc import Mapping, Sequence

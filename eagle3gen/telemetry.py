@@ -6,8 +6,14 @@ from typing import Any
 
 import structlog
 
-_QUIET = {"httpx": logging.WARNING, "httpcore": logging.WARNING, "asyncio": logging.WARNING,
-          "kombu": logging.WARNING, "celery.bootsteps": logging.WARNING, "alembic": logging.WARNING}
+_QUIET = {
+    "httpx": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "kombu": logging.WARNING,
+    "celery.bootsteps": logging.WARNING,
+    "alembic": logging.WARNING,
+}
 
 
 def configure(*, level: str = "INFO", as_json: bool | None = None) -> None:
@@ -24,14 +30,16 @@ def configure(*, level: str = "INFO", as_json: bool | None = None) -> None:
     ]
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-    ))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
