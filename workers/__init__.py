@@ -1,0 +1,1 @@
+"""The Celery side: one task per prompt, an asyncio pool, and the maintenance every worker does."""

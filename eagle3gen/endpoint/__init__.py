@@ -1,0 +1,1 @@
+"""Talking to the endpoint: one client, and replies read into a completion or a refusal."""

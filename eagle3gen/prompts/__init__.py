@@ -1,0 +1,1 @@
+"""Reading prompts from files: shapes, identity, routing."""

@@ -1,0 +1,53 @@
+"""`eagle3gen enqueue`."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eagle3gen.cli import intake, options, rendering
+from eagle3gen.cli.reaching import broker_url, reach
+
+
+@click.command()
+@options.dataset_choices
+@options.state_dir
+@options.json_output
+def enqueue(state_dir: Path | None, as_json: bool, **choices: Any) -> None:
+    """Add files of prompts to the ledger, one dataset each, and ring for the workers.
+
+    Enqueueing a file again adds only what is new in it.
+    """
+    asyncio.run(_enqueue(intake.Choices(**choices), state_dir, as_json))
+
+
+async def _enqueue(choices: intake.Choices, state_dir: Path | None, as_json: bool) -> None:
+    from eagle3gen.flow import enqueue as flow
+    from eagle3gen.flow.dispatch import dispatch
+    from workers.app import connect
+    from workers.bell import BrokerBell
+
+    intake.confirm_spending(choices)
+    wanted = intake.make_intake(choices)
+    async with reach(state_dir) as reached:
+        brought = await flow.enqueue(reached.ledger, wanted, intake.ProblemPrinter())
+        if reached.redis_url is not None:
+            bell = BrokerBell(connect(broker_url(reached)))
+            await dispatch(reached.ledger, bell, worker_timeout_seconds=None, ring_again_seconds=60.0)
+    intake.say_enqueued(brought)
+    if as_json:
+        rendering.print_json(
+            {
+                "datasets": [
+                    {
+                        "name": e.name,
+                        "added": e.added,
+                        "duplicates": e.duplicates,
+                        "refused": e.refused,
+                        **{q.value: n for q, n in e.queues.items()},
+                    }
+                    for e in brought
+                ]
+            }
+        )

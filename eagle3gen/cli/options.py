@@ -1,0 +1,113 @@
+"""Options that several commands share, so that each is spelled and explained once."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic import SecretStr
+
+from eagle3gen.config import OPENROUTER_URL, QUEUE_DEFAULTS, Settings
+from eagle3gen.errors import ConfigurationError
+from eagle3gen.records import Queue
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_STATE_DIR = ".eagle3gen"
+
+
+def state_dir(command: Command) -> Command:
+    """`--state-dir`: the ledger of one machine; without it, DATABASE_URL finds a fleet's."""
+    return click.option(
+        "--state-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=None,
+        help=f"Folder of a one-machine ledger.  [default: DATABASE_URL if set, else {DEFAULT_STATE_DIR}]",
+    )(command)
+
+
+def json_output(command: Command) -> Command:
+    """`--json`: stdout ends in one JSON object."""
+    return click.option("--json", "as_json", is_flag=True, help="End stdout with one JSON object.")(command)
+
+
+def dataset_names(command: Command) -> Command:
+    """`DATASET...`: which datasets; none given means all."""
+    return click.argument("names", metavar="[DATASET]...", nargs=-1)(command)
+
+
+def api_key_file(command: Command) -> Command:
+    """`--api-key-file`: the key never comes from an argument, since arguments are visible to every user."""
+    return click.option(
+        "--api-key-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=None,
+        help="File holding the API key.  [default: OPENROUTER_API_KEY]",
+    )(command)
+
+
+def read_api_key(path: Path | None) -> SecretStr | None:
+    """The key from the file, else from the environment. Raises ConfigurationError for an unusable file."""
+    if path is None:
+        return Settings().api_key
+    try:
+        key = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise ConfigurationError(f"cannot read the API key from {path}: {reason}") from error
+    if not key or len(key.split()) != 1:
+        raise ConfigurationError(f"{path} does not hold one API key; put the key alone into it")
+    return SecretStr(key)
+
+
+def local_dir(chosen: Path | None) -> Path | None:
+    """The state directory to use, or None when DATABASE_URL names a fleet's ledger."""
+    if chosen is not None:
+        return chosen
+    return None if os.environ.get("DATABASE_URL") else Path(DEFAULT_STATE_DIR)
+
+
+def dataset_choices(command: Command) -> Command:
+    """The options that say what a dataset is: shared by `run` and `enqueue`."""
+    for option in reversed(
+        [
+            click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(path_type=Path)),
+            click.option("--model", default="moonshotai/kimi-k2.5", show_default=True, help="The target model."),
+            click.option("--endpoint-url", default=OPENROUTER_URL, show_default=True, help="Base URL, up to /v1."),
+            click.option(
+                "--tokenizer",
+                required=True,
+                metavar="DIR|NAME",
+                help="Folder of the target's tokenizer, or builtin:kimi-mini for the simulator.",
+            ),
+            click.option("--token-cap", type=click.IntRange(min=1), help="Completion tokens each dataset may cost."),
+            click.option(
+                "--queue",
+                type=click.Choice([*(q.value for q in Queue), "auto"]),
+                default="auto",
+                show_default=True,
+                help="Where the prompts go; auto decides by their size.",
+            ),
+            click.option(
+                "--short-max-tokens",
+                type=click.IntRange(min=1),
+                default=_tokens(Queue.SHORT),
+                show_default=True,
+            ),
+            click.option(
+                "--long-max-tokens",
+                type=click.IntRange(min=1),
+                default=_tokens(Queue.LONG),
+                show_default=True,
+            ),
+            click.option("--strict", is_flag=True, help="Stop at the first unusable line instead of reporting it."),
+            click.option("--yes", is_flag=True, help="Spend money without asking."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _tokens(queue: Queue) -> int:
+    return QUEUE_DEFAULTS[queue].max_tokens

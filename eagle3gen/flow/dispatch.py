@@ -1,0 +1,148 @@
+"""Keep the queues topped up, and find what was lost. Runs in every worker's maintenance loop; one pass at a time.
+
+There is no service of its own for this: whoever gets the advisory lock does the pass, so a run goes on as long
+as one worker lives.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from eagle3gen.config import QUEUE_DEFAULTS
+from eagle3gen.errors import ServiceUnreachable
+from eagle3gen.ledger import sweeping
+from eagle3gen.ledger.connect import Ledger
+from eagle3gen.ledger.sweeping import Demand
+from eagle3gen.records import Queue
+from eagle3gen.telemetry import logger
+
+log = logger(__name__)
+
+DISPATCH_LOCK = 0xEA61E3
+WINDOW_PER_SLOT = 4
+"""Messages kept in the broker per worker slot: enough for several seconds of the fastest answers."""
+GRANT_MAX = 20_000
+"""Prompts queued in one pass; the next pass is a moment later."""
+
+
+class Bell(Protocol):
+    """The broker as dispatch sees it; `workers.queues` is the real one."""
+
+    async def ring(self, queue: Queue, prompt_ids: Sequence[int]) -> None: ...
+    async def depth(self, queue: Queue) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What one pass did. `led` is False when another worker held the lock."""
+
+    led: bool
+    queued: int = 0
+    rung_again: int = 0
+    lost_workers: int = 0
+    hungry: bool = False
+    """More could be queued at once: the next pass should come soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """So many prompts of this dataset may go to this queue now."""
+
+    dataset_id: int
+    queue: Queue
+    count: int
+
+
+def share(demands: Sequence[Demand], room: Mapping[Queue, int]) -> list[Grant]:
+    """Divide each queue's free places fairly among its datasets, none beyond the headroom of its cap.
+
+    A place not needed by one dataset goes to the others. Headroom counts what is already queued, since each
+    of those will want its hold; a dataset with prompts on both queues spends its headroom once.
+    """
+    headroom = _headroom(demands)
+    grants: list[Grant] = []
+    for queue in Queue:
+        places = min(max(0, room.get(queue, 0)), GRANT_MAX)
+        hungry = sorted((d for d in demands if d.queue is queue), key=lambda d: d.pending_due)
+        for position, demand in enumerate(hungry):
+            fair = places // (len(hungry) - position)
+            left = headroom[demand.dataset_id]
+            affordable = demand.pending_due if left is None else max(0, left // demand.hold_tokens)
+            count = min(demand.pending_due, fair, affordable)
+            if count > 0:
+                grants.append(Grant(demand.dataset_id, queue, count))
+                places -= count
+                if left is not None:
+                    headroom[demand.dataset_id] = left - count * demand.hold_tokens
+    return grants
+
+
+def _headroom(demands: Sequence[Demand]) -> dict[int, int | None]:
+    """Tokens of each dataset's cap that nothing queued will want; None without a cap."""
+    left: dict[int, int | None] = {}
+    for demand in demands:
+        before = left.get(demand.dataset_id, demand.headroom_tokens)
+        left[demand.dataset_id] = None if before is None else before - demand.queued * demand.hold_tokens
+    return left
+
+
+async def dispatch(
+    ledger: Ledger, bell: Bell, *, worker_timeout_seconds: float | None, ring_again_seconds: float
+) -> Pass:
+    """One pass: sweep lost workers, queue what is due and affordable, ring again for lost messages.
+
+    `worker_timeout_seconds` is None while the caller cannot judge silence, as after its own outage.
+    The broker may be away: then only the sweep happens.
+    """
+    depths = await _depths(bell)
+    rings: list[tuple[Queue, list[int]]] = []
+    queued = rung_again = 0
+    async with ledger.begin() as conn:
+        if not await sweeping.try_lock(conn, DISPATCH_LOCK):
+            return Pass(led=False)
+        lost = 0
+        if worker_timeout_seconds is not None:
+            lost = await sweeping.lost_workers(conn, worker_timeout_seconds)
+        if depths is None:
+            return Pass(led=True, lost_workers=lost)
+        demands = await sweeping.demand(conn)
+        room = await _room(conn, demands, depths)
+        grants = share(demands, room)
+        for grant in grants:
+            ids = await sweeping.queue_prompts(conn, grant.dataset_id, grant.queue, grant.count)
+            queued += len(ids)
+            rings.append((grant.queue, ids))
+        for queue in Queue:
+            missing = sum(d.queued for d in demands if d.queue is queue) - depths[queue]
+            if missing > 0:
+                ids = await sweeping.stale_queued(conn, queue, ring_again_seconds, missing)
+                rung_again += len(ids)
+                rings.append((queue, ids))
+    # After the commit: a message may only ever speak of what the ledger already says. If ringing fails,
+    # these prompts are `queued` without a message, and a later pass rings again.
+    for queue, ids in rings:
+        if ids:
+            await bell.ring(queue, ids)
+    if rung_again:
+        log.warning("dispatch.rung_again", prompts=rung_again)
+    due = sum(d.pending_due for d in demands)
+    return Pass(led=True, queued=queued, rung_again=rung_again, lost_workers=lost, hungry=0 < queued < due)
+
+
+async def _depths(bell: Bell) -> dict[Queue, int] | None:
+    try:
+        return {queue: await bell.depth(queue) for queue in Queue}
+    except ServiceUnreachable as error:
+        log.warning("dispatch.broker_away", reason=str(error))
+        return None
+
+
+async def _room(conn: sweeping.Connection, demands: Sequence[Demand], depths: Mapping[Queue, int]) -> dict[Queue, int]:
+    slots = await sweeping.live_slots(conn)
+    room = {}
+    for queue in Queue:
+        # With no worker yet, fill for one: tasks are then visible as soon as they are enqueued.
+        window = WINDOW_PER_SLOT * (slots.get(queue) or QUEUE_DEFAULTS[queue].concurrency)
+        queued = sum(d.queued for d in demands if d.queue is queue)
+        room[queue] = window - max(queued, depths[queue])
+    return room

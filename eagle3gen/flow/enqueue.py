@@ -1,0 +1,135 @@
+"""Files into the ledger: every readable prompt becomes a row, exactly once."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from eagle3gen.config import QUEUE_DEFAULTS
+from eagle3gen.errors import InputError
+from eagle3gen.ledger import loading
+from eagle3gen.ledger.connect import Ledger
+from eagle3gen.ledger.datasets import DatasetSpec, add_dataset
+from eagle3gen.ledger.loading import PromptRow
+from eagle3gen.prompts.identity import content_key
+from eagle3gen.prompts.reading import Problem, read_prompts
+from eagle3gen.prompts.routing import choose_queue
+from eagle3gen.records import Conversation, Queue
+
+CHUNK = 2000
+"""Rows per transaction: an interrupted enqueue keeps whole chunks, and a second one adds the rest."""
+
+
+def _default_max_tokens() -> dict[Queue, int]:
+    return {queue: defaults.max_tokens for queue, defaults in QUEUE_DEFAULTS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What is to be answered, by which model, read with which tokenizer, up to which cap."""
+
+    files: Sequence[Path]
+    model: str
+    endpoint_url: str
+    tokenizer: str
+    tokenizer_sha256: str
+    token_cap: int | None = None
+    """Completion tokens per dataset; None leaves the cap of an existing dataset as it is."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    queue: Queue | None = None
+    """None routes each prompt by its size."""
+    max_tokens: Mapping[Queue, int] = field(default_factory=_default_max_tokens)
+    strict: bool = False
+    """Stop at the first line that is no prompt, instead of reporting it and going on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """What one file brought."""
+
+    name: str
+    added: int
+    duplicates: int
+    """Rows that the dataset already held."""
+    refused: int
+    """Lines that are no prompt; each was reported."""
+    queues: Mapping[Queue, int]
+    """How many prompts of the file are routed where."""
+
+
+def dataset_names(files: Sequence[Path]) -> dict[str, Path]:
+    """One dataset per file, named after it. Raises InputError when two files would share a name."""
+    names: dict[str, Path] = {}
+    for file in files:
+        name = file.name.split(".")[0]
+        if name in names:
+            raise InputError(f"{names[name]} and {file} would both be dataset {name!r}; rename one of them")
+        names[name] = file
+    return names
+
+
+async def enqueue(ledger: Ledger, intake: Intake, on_problem: Callable[[Problem], None]) -> list[Enqueued]:
+    """Add one dataset per file with its prompts; known prompts stay as they are.
+
+    Raises InputError for an unusable file, and when a dataset exists with another model, endpoint, tokenizer
+    or sampling.
+    """
+    return [
+        await _enqueue_file(ledger, intake, name, file, on_problem)
+        for name, file in dataset_names(intake.files).items()
+    ]
+
+
+async def _enqueue_file(
+    ledger: Ledger, intake: Intake, name: str, file: Path, on_problem: Callable[[Problem], None]
+) -> Enqueued:
+    refused = added = duplicates = 0
+
+    def refuse(problem: Problem) -> None:
+        nonlocal refused
+        refused += 1
+        on_problem(problem)
+
+    rows = _rows(read_prompts(file, strict=intake.strict, on_problem=refuse), intake)
+    chunk = list(islice(rows, CHUNK))
+    if not chunk:
+        raise InputError(f"{file} holds no usable prompt ({refused:,} lines refused)")
+    async with ledger.begin() as conn:
+        dataset_id = await add_dataset(conn, _spec(intake, name))
+    queues = dict.fromkeys(Queue, 0)
+    while chunk:
+        async with ledger.begin() as conn:
+            loaded = await loading.load_prompts(conn, dataset_id, chunk)
+        added += loaded.added
+        duplicates += loaded.duplicates
+        for row in chunk:
+            queues[row.queue] += 1
+        chunk = list(islice(rows, CHUNK))
+    return Enqueued(name=name, added=added, duplicates=duplicates, refused=refused, queues=queues)
+
+
+def _spec(intake: Intake, name: str) -> DatasetSpec:
+    return DatasetSpec(
+        name=name,
+        model=intake.model,
+        endpoint_url=intake.endpoint_url,
+        tokenizer=intake.tokenizer,
+        tokenizer_sha256=intake.tokenizer_sha256,
+        sampling=dict(intake.sampling),
+        cap_tokens=intake.token_cap,
+    )
+
+
+def _rows(conversations: Iterable[Conversation], intake: Intake) -> Iterator[PromptRow]:
+    for conversation in conversations:
+        queue = intake.queue or choose_queue(conversation)
+        yield PromptRow(
+            key=content_key(conversation),
+            source=conversation.source,
+            payload=orjson.dumps({"messages": list(conversation.messages), "tools": list(conversation.tools)}),
+            queue=queue,
+            max_tokens=intake.max_tokens[queue],
+        )

@@ -1,0 +1,143 @@
+"""The life of one prompt in a worker: claim and hold, call, rebuild and judge, settle."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.refusal import Refusal
+from eagle3gen.endpoint.reply import Reply
+from eagle3gen.endpoint.request import CompletionRequest
+from eagle3gen.errors import ConfigurationError
+from eagle3gen.flow import settling
+from eagle3gen.ledger.claims import Claim
+from eagle3gen.ledger.datasets import Dataset
+from eagle3gen.ledger.settlements import Settlement, StoredSample
+from eagle3gen.records import Completion
+from eagle3gen.telemetry import logger
+from eagle3gen.tokens.loading import Tokenizer
+
+log = logger(__name__)
+
+
+class Books(Protocol):
+    """The part of `ledger.writer.LedgerWriter` that one prompt needs."""
+
+    async def claim(self, prompt_id: int) -> Claim | None: ...
+    async def settle(self, settlement: Settlement) -> None: ...
+    def dataset(self, dataset_id: int) -> Dataset: ...
+
+
+class Calls:
+    """The open calls of this process by dataset, so that a stop can cancel them."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, set[asyncio.Task[Reply]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._open.values()))
+
+    async def run(self, dataset_id: int, call: Awaitable[Reply]) -> Reply | None:
+        """The reply, or None if `cancel` closed the call."""
+        task = asyncio.ensure_future(call)
+        tasks = self._open.setdefault(dataset_id, set())
+        tasks.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if _cancelled_from_outside():
+                task.cancel()
+                raise
+            return None
+        finally:
+            tasks.discard(task)
+
+    def cancel(self, dataset_id: int) -> int:
+        """Close the open calls of a dataset; how many there were."""
+        return sum(task.cancel() for task in tuple(self._open.get(dataset_id, ())))
+
+
+def _cancelled_from_outside() -> bool:
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What a worker process keeps ready for its prompts."""
+
+    books: Books
+    endpoint: Callable[[Dataset], Endpoint]
+    tokenizer: Callable[[Dataset], Awaitable[Tokenizer]]
+    """Loaded, probed and compared with the dataset's sha256, or ConfigurationError."""
+    pause: Callable[[Dataset | None, str], Awaitable[None]]
+    """Pause one dataset, or all of them (a fault of the key), with the reason."""
+    deadline_seconds: float
+    calls: Calls = field(default_factory=Calls)
+    rng: random.Random = field(default_factory=random.Random)
+
+
+async def generate(prompt_id: int, bench: Bench) -> None:
+    """Answer one prompt, or leave it alone if it is not due.
+
+    Two short transactions and none open during the call. Whatever happens between them, the attempt ends as
+    settled, released or held.
+    """
+    claim = await bench.books.claim(prompt_id)
+    if claim is None:
+        return
+    dataset = bench.books.dataset(claim.dataset_id)
+    settlement = settling.interrupted(claim, "the worker was shut down during the call")
+    try:
+        settlement = await _answer(claim, dataset, bench)
+    except ConfigurationError as error:
+        settlement = settling.untouched(claim, str(error))
+        await bench.pause(dataset, str(error))
+    except Exception as error:
+        # A bug of ours must not lose sight of money: the attempt is held, the prompt fails with the reason.
+        log.exception("generate.broken", prompt_id=prompt_id, attempt_id=str(claim.attempt_id))
+        settlement = settling.broken(claim, f"{type(error).__name__} in the worker; see its log")
+    finally:
+        await asyncio.shield(bench.books.settle(settlement))
+
+
+async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
+    tokenizer = await bench.tokenizer(dataset)
+    payload = orjson.loads(claim.payload)
+    request = CompletionRequest(
+        model=dataset.model,
+        messages=payload["messages"],
+        tools=payload.get("tools") or (),
+        max_tokens=claim.max_tokens,
+        sampling=dataset.sampling,
+    )
+    call = bench.endpoint(dataset).complete(request, deadline_seconds=bench.deadline_seconds)
+    reply = await bench.calls.run(claim.dataset_id, call)
+    if reply is None:
+        return settling.interrupted(claim, "stopped by the operator during the call")
+    if reply.refusal is not None:
+        await _pause_if_told(reply.refusal, dataset, bench)
+        return settling.refused(claim, reply, reply.refusal, bench.rng)
+    if reply.completion is None:
+        raise AssertionError("a reply is a completion or a refusal")
+    # Encoding 10,000 tokens takes milliseconds: it leaves the loop, and tiktoken leaves the interpreter lock.
+    stored = await asyncio.to_thread(_store, tokenizer, payload, reply.completion, reply.body)
+    return settling.answered(claim, reply, reply.completion, stored)
+
+
+async def _pause_if_told(refusal: Refusal, dataset: Dataset, bench: Bench) -> None:
+    if refusal.pauses_key:
+        await bench.pause(None, refusal.message)
+    elif refusal.pauses_dataset:
+        await bench.pause(dataset, refusal.message)
+
+
+def _store(tokenizer: Tokenizer, payload: dict[str, Any], completion: Completion, body: bytes) -> StoredSample:
+    from eagle3gen.tokens.judge import make_sample
+
+    sample = make_sample(tokenizer, payload["messages"], payload.get("tools") or (), completion)
+    return StoredSample.of(sample, body)

@@ -1,0 +1,104 @@
+"""Stop, pause and resume. The ledger is told first: a worker cut off from the broker stops all the same."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from eagle3gen.errors import Eagle3genError, InputError
+from eagle3gen.ledger import reading, sweeping
+from eagle3gen.ledger.connect import Ledger
+from eagle3gen.ledger.datasets import set_state
+from eagle3gen.ledger.states import DatasetState
+from eagle3gen.telemetry import logger
+
+log = logger(__name__)
+
+POLL_SECONDS = 0.1
+
+
+class Switchboard(Protocol):
+    """What `stop` needs of the broker; `workers.queues` is the real one."""
+
+    async def purge(self) -> int: ...
+    async def broadcast_halt(self, dataset_ids: Sequence[int]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """What a stop found and did."""
+
+    datasets: tuple[str, ...]
+    unqueued: int
+    """Prompts that went from the queues back to pending."""
+    cancelled: int
+    """Calls that were in flight when the stop was given and are not any more."""
+    still_in_flight: int
+    held_tokens: int
+    """Tokens that calls without a bill may still cost, in these datasets."""
+    seconds: float
+
+
+async def stop(
+    ledger: Ledger, switchboard: Switchboard, names: Sequence[str] | None, *, deadline_seconds: float = 10.0
+) -> Stopped:
+    """Stop datasets (None: all) and wait until nothing of them is in flight.
+
+    Raises InputError for a name that is no dataset.
+    """
+    started = time.monotonic()
+    async with ledger.begin() as conn:
+        chosen = await _chosen(conn, names)
+        await set_state(conn, [d.name for d in chosen], DatasetState.STOPPED, "stopped by the operator")
+        in_flight = sum([d.in_flight for d in chosen])
+        unqueued = await sweeping.unqueue(conn, [d.id for d in chosen])
+    try:
+        await switchboard.broadcast_halt([d.id for d in chosen])
+        if names is None:
+            await switchboard.purge()
+    except Eagle3genError as error:
+        # Workers read the dataset's state from the ledger too: the stop holds without the broker.
+        log.warning("stop.broker_away", reason=str(error))
+    while True:
+        async with ledger.begin() as conn:
+            after = await _chosen(conn, [d.name for d in chosen])
+        still = sum(d.in_flight for d in after)
+        seconds = time.monotonic() - started
+        if still == 0 or seconds > deadline_seconds:
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    return Stopped(
+        datasets=tuple(d.name for d in chosen),
+        unqueued=unqueued,
+        cancelled=max(0, in_flight - still),
+        still_in_flight=still,
+        held_tokens=sum(d.held_tokens for d in after),
+        seconds=seconds,
+    )
+
+
+async def resume(ledger: Ledger, names: Sequence[str] | None) -> list[str]:
+    """Open datasets again (None: all); the names that were not open before."""
+    async with ledger.begin() as conn:
+        closed = [d.name for d in await _chosen(conn, names) if d.state is not DatasetState.OPEN]
+        await set_state(conn, closed, DatasetState.OPEN, "")
+    return closed
+
+
+async def pause(ledger: Ledger, names: Sequence[str] | None, reason: str) -> None:
+    """Pause open datasets (None: all) with a reason; what is in flight goes on."""
+    async with ledger.begin() as conn:
+        open_names = [d.name for d in await _chosen(conn, names) if d.state is DatasetState.OPEN]
+        await set_state(conn, open_names, DatasetState.PAUSED, reason)
+
+
+async def _chosen(conn: reading.Connection, names: Sequence[str] | None) -> list[reading.DatasetTotals]:
+    totals = await reading.totals(conn)
+    if names is None:
+        return totals
+    known = {t.name: t for t in totals}
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no dataset named {name!r}; the ledger has: {', '.join(known) or 'none'}")
+    return [known[name] for name in names]

@@ -1,0 +1,83 @@
+"""How an attempt ends, as a pure function of what came back. The one place where replies become money and states.
+
+| reply                              | attempt  | prompt                      |
+|------------------------------------|----------|-----------------------------|
+| an answer, ids stand or truncated  | settled  | done                        |
+| an answer whose ids are not proved | settled  | rejected                    |
+| refused, certainly not billed      | released | pending later, or failed    |
+| refused, billed                    | settled  | pending later, or failed    |
+| no word on the bill                | held     | pending later, or failed    |
+| stopped or shut down in the call   | held     | pending, not counted        |
+"""
+
+import random
+from dataclasses import replace
+
+from eagle3gen.endpoint.refusal import Billed, Decision, Refusal, backoff_seconds
+from eagle3gen.endpoint.reply import Reply
+from eagle3gen.ledger.claims import Claim
+from eagle3gen.ledger.settlements import Settlement, StoredSample
+from eagle3gen.ledger.states import Outcome, PromptState
+from eagle3gen.records import Completion, Usage, Verdict
+
+TRIES_MAX = 8
+"""Counted attempts per prompt; with the backoff they span several minutes."""
+
+_OUTCOMES = {Billed.NO: Outcome.RELEASED, Billed.YES: Outcome.SETTLED, Billed.MAYBE: Outcome.HELD}
+
+
+def answered(claim: Claim, reply: Reply, completion: Completion, stored: StoredSample) -> Settlement:
+    """The model answered: money is settled, and the verdict says whether the ids may be used."""
+    usable = stored.verdict.trainable or stored.verdict is Verdict.TRUNCATED
+    return Settlement(
+        claim=claim,
+        outcome=Outcome.SETTLED,
+        prompt_state=PromptState.DONE if usable else PromptState.REJECTED,
+        error="" if usable else stored.reason,
+        status=reply.status,
+        generation_id=completion.generation_id,
+        model=completion.model,
+        host=completion.host,
+        finish_reason=completion.finish_reason,
+        usage=completion.usage,
+        stored=stored,
+    )
+
+
+def refused(claim: Claim, reply: Reply, refusal: Refusal, rng: random.Random) -> Settlement:
+    """No usable answer: the refusal's decision says what becomes of the prompt, `billed` what of the money."""
+    settlement = replace(
+        untouched(claim, refusal.message),
+        outcome=_OUTCOMES[refusal.billed],
+        status=reply.status,
+        generation_id=refusal.generation_id,
+        host=refusal.host,
+        usage=refusal.usage or Usage(),
+    )
+    match refusal.decision:
+        case Decision.PAUSE_DATASET | Decision.PAUSE_KEY:
+            return settlement
+        case Decision.FAIL_PROMPT:
+            return replace(settlement, prompt_state=PromptState.FAILED, count_try=True)
+        case Decision.RETRY if claim.tries >= TRIES_MAX:
+            return replace(settlement, prompt_state=PromptState.FAILED, count_try=True)
+        case Decision.RETRY:
+            wait = backoff_seconds(claim.tries, refusal.retry_after_seconds, rng)
+            return replace(settlement, not_before_seconds=wait, count_try=True)
+
+
+def untouched(claim: Claim, reason: str) -> Settlement:
+    """Nothing was sent: the hold is released and the prompt is due again, uncounted."""
+    return Settlement(
+        claim=claim, outcome=Outcome.RELEASED, prompt_state=PromptState.PENDING, count_try=False, error=reason
+    )
+
+
+def interrupted(claim: Claim, reason: str) -> Settlement:
+    """The call was cut: it may have been billed, so its hold stays; the prompt is due again, uncounted."""
+    return replace(untouched(claim, reason), outcome=Outcome.HELD)
+
+
+def broken(claim: Claim, reason: str) -> Settlement:
+    """A fault of our own after the call may have been paid."""
+    return replace(untouched(claim, reason), outcome=Outcome.HELD, prompt_state=PromptState.FAILED)

@@ -1,0 +1,117 @@
+"""Claiming prompts: `queued → in_flight`, with an attempt and its hold, for many prompts in one transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from eagle3gen.ledger import tables
+from eagle3gen.ledger.admission import Room, admit
+from eagle3gen.ledger.connect import Connection
+from eagle3gen.records import Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right, and the duty, to settle one attempt."""
+
+    attempt_id: UUID
+    prompt_id: int
+    dataset_id: int
+    payload: bytes
+    queue: Queue
+    max_tokens: int
+    tries: int
+    """Which counted try this is, from 1."""
+
+    @property
+    def hold_tokens(self) -> int:
+        """What the attempt reserves of a token cap: the most that the answer can cost."""
+        return self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A worker's wish to answer a prompt, under an attempt id that it made before asking."""
+
+    prompt_id: int
+    attempt_id: UUID
+
+
+# A doubled message finds no queued row. A row locked by another claim is skipped: it is being taken.
+_CANDIDATES = text(
+    "SELECT id, dataset_id, payload, queue, max_tokens, tries FROM prompts"
+    " WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'queued' FOR UPDATE SKIP LOCKED"
+)
+# After a commit whose answer was lost: what this worker already claimed under these very ids.
+_CLAIMED_BEFORE = text(
+    "SELECT p.id, p.dataset_id, p.payload, p.queue, p.max_tokens, p.tries, p.attempt_id FROM prompts p"
+    " WHERE p.attempt_id = ANY(CAST(:attempts AS uuid[])) AND p.id = ANY(CAST(:ids AS bigint[]))"
+    " AND p.state = 'in_flight'"
+)
+_TAKE = text(
+    "UPDATE prompts p SET state = 'in_flight', attempt_id = v.attempt_id, queued_at = NULL"
+    " FROM unnest(CAST(:ids AS bigint[]), CAST(:attempts AS uuid[])) AS v(id, attempt_id)"
+    " WHERE p.id = v.id AND p.state = 'queued'"
+)
+_REFUSE = text(
+    "UPDATE prompts SET state = 'pending', queued_at = NULL WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'queued'"
+)
+
+
+async def candidates(conn: Connection, wishes: Sequence[Wish]) -> list[Claim]:
+    """Lock the wished-for prompts that are queued; the first wish for a prompt gets it."""
+    by_prompt: dict[int, UUID] = {}
+    for wish in wishes:
+        by_prompt.setdefault(wish.prompt_id, wish.attempt_id)
+    rows = (await conn.execute(_CANDIDATES, {"ids": list(by_prompt)})).mappings()
+    found = {row["id"]: row for row in rows}
+    return [_claim(found[i], attempt) for i, attempt in by_prompt.items() if i in found]
+
+
+async def claimed_before(conn: Connection, wishes: Sequence[Wish]) -> list[Claim]:
+    """Claims of these wishes that an earlier commit made although its answer never arrived."""
+    parameters = {"ids": [w.prompt_id for w in wishes], "attempts": [w.attempt_id for w in wishes]}
+    rows = (await conn.execute(_CLAIMED_BEFORE, parameters)).mappings()
+    return [_claim(row, row["attempt_id"]) for row in rows]
+
+
+async def take(conn: Connection, worker_id: UUID, rooms: Mapping[int, Room], wanted: Sequence[Claim]) -> list[Claim]:
+    """Admit what the caps allow, and open an attempt for each; the refused go back to pending.
+
+    The datasets of all candidates must be locked, and `rooms` read under that lock.
+    """
+    admitted, refused = admit(rooms, ((c, c.dataset_id, c.hold_tokens) for c in wanted))
+    if refused:
+        await conn.execute(_REFUSE, {"ids": [c.prompt_id for c in refused]})
+    if admitted:
+        await conn.execute(
+            tables.attempts.insert(),
+            [
+                {
+                    "id": c.attempt_id,
+                    "prompt_id": c.prompt_id,
+                    "dataset_id": c.dataset_id,
+                    "worker_id": worker_id,
+                    "hold_tokens": c.hold_tokens,
+                }
+                for c in admitted
+            ],
+        )
+        ids, attempts = [c.prompt_id for c in admitted], [c.attempt_id for c in admitted]
+        await conn.execute(_TAKE, {"ids": ids, "attempts": attempts})
+    return admitted
+
+
+def _claim(row: Mapping[Any, Any], attempt_id: UUID) -> Claim:
+    return Claim(
+        attempt_id=attempt_id,
+        prompt_id=row["id"],
+        dataset_id=row["dataset_id"],
+        payload=row["payload"],
+        queue=Queue(row["queue"]),
+        max_tokens=row["max_tokens"],
+        tries=row["tries"] + 1,
+    )

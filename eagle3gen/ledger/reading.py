@@ -1,0 +1,153 @@
+"""Reading the ledger: totals for the screen, samples for export and audit."""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sqlalchemy import func, select, text
+
+from eagle3gen.ledger import tables
+from eagle3gen.ledger.connect import Connection
+from eagle3gen.ledger.datasets import Dataset, datasets
+from eagle3gen.ledger.states import PromptState
+from eagle3gen.records import Verdict
+
+__all__ = ["Connection"]
+
+CURSOR_ROWS = 500
+"""Samples fetched at a time: tens of megabytes at the very most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetTotals(Dataset):
+    """A dataset with the counts of its prompts and verdicts."""
+
+    counts: Mapping[PromptState, int]
+    verdicts: Mapping[str, int]
+    smallest_pending_hold: int | None
+    """The least that a pending prompt would reserve; None when nothing is pending."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Why prompts failed or were rejected, the most frequent reasons first."""
+
+    @property
+    def prompts(self) -> int:
+        return sum(self.counts.values())
+
+    def count(self, *states: PromptState) -> int:
+        return sum(self.counts.get(state, 0) for state in states)
+
+    @property
+    def done(self) -> int:
+        return self.count(PromptState.DONE)
+
+    @property
+    def rejected(self) -> int:
+        return self.count(PromptState.REJECTED)
+
+    @property
+    def failed(self) -> int:
+        return self.count(PromptState.FAILED)
+
+    @property
+    def in_flight(self) -> int:
+        return self.count(PromptState.IN_FLIGHT)
+
+    @property
+    def queued(self) -> int:
+        return self.count(PromptState.QUEUED)
+
+    @property
+    def left(self) -> int:
+        """Prompts that wait their turn."""
+        return self.count(PromptState.WAITING, PromptState.PENDING, PromptState.QUEUED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRow:
+    """A stored sample with the bill of its attempt."""
+
+    prompt_id: int
+    key: bytes
+    source: str
+    max_tokens: int
+    verdict: Verdict
+    prompt_ids: bytes
+    output_ids: bytes
+    output_len: int
+    difference: int | None
+    prompt_difference: int | None
+    tokenizer_sha256: str
+    generation_id: str | None
+    model: str | None
+    host: str | None
+    finish_reason: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: Decimal | None
+
+
+_COUNTS = text("SELECT dataset_id, state, count(*), min(max_tokens) AS least FROM prompts GROUP BY dataset_id, state")
+ERRORS_MAX = 5
+_ERRORS = text(
+    "SELECT dataset_id, last_error, count(*) FROM prompts WHERE state IN ('failed', 'rejected') AND last_error <> ''"
+    " GROUP BY dataset_id, last_error ORDER BY count(*) DESC LIMIT 100"
+)
+
+
+async def totals(conn: Connection) -> list[DatasetTotals]:
+    """Every dataset with its counts, oldest first."""
+    counts: dict[int, dict[PromptState, int]] = {}
+    least: dict[int, int] = {}
+    for dataset_id, state, count, smallest in await conn.execute(_COUNTS):
+        counts.setdefault(dataset_id, {})[PromptState(state)] = count
+        if state == PromptState.PENDING:
+            least[dataset_id] = smallest
+    verdicts = await _verdicts(conn)
+    errors: dict[int, dict[str, int]] = {}
+    for dataset_id, sentence, count in await conn.execute(_ERRORS):
+        if len(known := errors.setdefault(dataset_id, {})) < ERRORS_MAX:
+            known[sentence] = count
+    return [
+        DatasetTotals(
+            **{name: getattr(d, name) for name in Dataset.__dataclass_fields__},
+            counts=counts.get(d.id, {}),
+            verdicts=verdicts.get(d.id, {}),
+            smallest_pending_hold=least.get(d.id),
+            errors=errors.get(d.id, {}),
+        )
+        for d in await datasets(conn)
+    ]
+
+
+async def _verdicts(conn: Connection) -> dict[int, dict[str, int]]:
+    s = tables.samples
+    rows = await conn.execute(select(s.c.dataset_id, s.c.verdict, func.count()).group_by(s.c.dataset_id, s.c.verdict))
+    found: dict[int, dict[str, int]] = {}
+    for dataset_id, verdict, count in rows:
+        found.setdefault(dataset_id, {})[verdict] = count
+    return found
+
+
+_SAMPLES = text(
+    "SELECT s.prompt_id, p.key, p.source, p.max_tokens, s.verdict, s.prompt_ids, s.output_ids, s.output_len,"
+    " s.difference, s.prompt_difference, s.tokenizer_sha256,"
+    # A late answer has its bill in the correction of a held attempt.
+    " coalesce(c.generation_id, r.generation_id) AS generation_id, coalesce(c.model, r.model) AS model,"
+    " coalesce(c.host, r.host) AS host, coalesce(c.finish_reason, r.finish_reason) AS finish_reason,"
+    " coalesce(c.prompt_tokens, r.prompt_tokens) AS prompt_tokens,"
+    " coalesce(c.completion_tokens, r.completion_tokens) AS completion_tokens,"
+    " coalesce(c.reasoning_tokens, r.reasoning_tokens) AS reasoning_tokens,"
+    " coalesce(c.cost_usd, r.cost_usd) AS cost_usd"
+    " FROM samples s JOIN prompts p ON p.id = s.prompt_id JOIN resolutions r ON r.attempt_id = s.attempt_id"
+    " LEFT JOIN corrections c ON c.attempt_id = s.attempt_id"
+    " WHERE s.dataset_id = :dataset_id AND s.verdict = ANY(CAST(:verdicts AS text[])) ORDER BY s.prompt_id"
+)
+
+
+async def stream_samples(conn: Connection, dataset_id: int, verdicts: Collection[Verdict]) -> AsyncIterator[SampleRow]:
+    """The samples of a dataset in the order of its prompts, by a server-side cursor."""
+    parameters = {"dataset_id": dataset_id, "verdicts": [v.value for v in verdicts]}
+    rows = await conn.stream(_SAMPLES, parameters, execution_options={"yield_per": CURSOR_ROWS})
+    async for row in rows.mappings():
+        yield SampleRow(**{**row, "verdict": Verdict(row["verdict"])})

@@ -1,0 +1,215 @@
+"""A whole run on one machine: services, schema, prompts, two workers, and an end by itself."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.errors import ConfigurationError, Eagle3genError, ExitCode, InputError
+from eagle3gen.flow import halt, status
+from eagle3gen.flow.dispatch import dispatch
+from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue
+from eagle3gen.flow.export import Exported, export_tokens
+from eagle3gen.ledger import sweeping
+from eagle3gen.ledger.connect import Ledger, open_ledger
+from eagle3gen.ledger.migrate import upgrade
+from eagle3gen.ledger.reading import DatasetTotals
+from eagle3gen.ledger.states import DatasetState
+from eagle3gen.local.services import Services, start_services
+from eagle3gen.local.workers import Workers, start_workers
+from eagle3gen.prompts.reading import Problem
+from eagle3gen.records import Queue
+from eagle3gen.tokens.loading import decode
+from workers.app import connect
+from workers.bell import BrokerBell
+
+POLL_SECONDS = 0.5
+
+
+class Phase(Enum):
+    """Where a run is, for whoever watches it."""
+
+    RUNNING = "running"
+    DRAINING = "draining"
+    ABORTING = "aborting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What `eagle3gen run` was asked to do."""
+
+    intake: Intake
+    state_dir: Path
+    out: Path
+    api_key: SecretStr | None
+    concurrency: Mapping[Queue, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Who is told what happens; the command line draws it."""
+
+    problem: Callable[[Problem], None]
+    enqueued: Callable[[Sequence[Enqueued]], None]
+    progress: Callable[[Phase, Sequence[DatasetTotals]], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Finish:
+    """How a run ended."""
+
+    datasets: Sequence[DatasetTotals]
+    seconds: float
+    exported: Exported | None = None
+    export_problem: str = ""
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        left = [d for d in self.datasets if d.left]
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
+        if any(d.state is DatasetState.STOPPED for d in left):
+            return ExitCode.STOPPED
+        if any(d.state is DatasetState.PAUSED for d in left):
+            return ExitCode.UNREACHABLE
+        if any(status.at_cap(d) for d in left):
+            return ExitCode.CAP_REACHED
+        answered = any(d.done or d.rejected for d in self.datasets)
+        return ExitCode.DONE if answered else ExitCode.FAILURE
+
+
+@dataclass(slots=True)
+class Signals:
+    """The first Ctrl-C (or SIGTERM) drains, the second aborts."""
+
+    count: int = 0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def install(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._received)
+
+    def _received(self) -> None:
+        self.count += 1
+        self.wake.set()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, but wake at once when a signal comes."""
+        try:
+            await asyncio.wait_for(self.wake.wait(), seconds)
+        except TimeoutError:
+            return
+        self.wake.clear()
+
+    @property
+    def phase(self) -> Phase:
+        return (Phase.RUNNING, Phase.DRAINING, Phase.ABORTING)[min(self.count, 2)]
+
+
+async def run(job: Job, watcher: Watcher) -> Finish:
+    """Answer every prompt of the files, or as many as the caps allow, and export the samples.
+
+    Resumes whatever the state directory already holds. Raises InputError, ConfigurationError or
+    ServiceUnreachable before anything is spent.
+    """
+    started = time.monotonic()
+    signals = Signals()
+    signals.install()
+    await _reachable(job)
+    async with start_services(job.state_dir) as services:
+        await asyncio.to_thread(upgrade, services.database_url)
+        ledger = open_ledger(services.database_url)
+        try:
+            await _prepare(ledger, job, services, watcher)
+            async with start_workers(services, job.concurrency, _environment(job, services)) as workers:
+                await _until_finished(ledger, services, workers, signals, watcher)
+                await _leave(ledger, workers, signals, watcher)
+            async with ledger.begin() as conn:
+                # Every worker has ended: what one left open is settled by nobody any more, so it is held.
+                await sweeping.forget_workers(conn)
+            finish = Finish(
+                datasets=await status.totals(ledger),
+                seconds=time.monotonic() - started,
+                interrupted=signals.count > 0,
+            )
+            await _export(ledger, job, finish)
+        finally:
+            await ledger.close()
+    return finish
+
+
+async def _reachable(job: Job) -> None:
+    endpoint = Endpoint(job.intake.endpoint_url, job.api_key, connections=1)
+    try:
+        await endpoint.ping()
+    finally:
+        await endpoint.close()
+
+
+async def _prepare(ledger: Ledger, job: Job, services: Services, watcher: Watcher) -> None:
+    async with ledger.begin() as conn:
+        # The state directory's lock says that no worker of an earlier run lives: no need to wait for silence.
+        await sweeping.forget_workers(conn)
+        await sweeping.unqueue(conn, None)
+    brought = await enqueue(ledger, job.intake, watcher.problem)
+    watcher.enqueued(brought)
+    await halt.resume(ledger, [e.name for e in brought])
+    bell = BrokerBell(connect(services.redis_url))
+    await bell.purge()
+    await dispatch(ledger, bell, worker_timeout_seconds=None, ring_again_seconds=60.0)
+
+
+def _environment(job: Job, services: Services) -> dict[str, str]:
+    environment = {"DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url or ""}
+    if job.api_key is not None:
+        environment["OPENROUTER_API_KEY"] = job.api_key.get_secret_value()
+    return environment
+
+
+async def _until_finished(
+    ledger: Ledger, services: Services, workers: Workers, signals: Signals, watcher: Watcher
+) -> None:
+    while signals.count == 0:
+        services.check()
+        workers.check()
+        try:
+            datasets = await status.totals(ledger)
+        except Eagle3genError:
+            # Postgres is being restarted by the supervisor, which gives up by itself if it cannot.
+            await signals.sleep(POLL_SECONDS)
+            continue
+        watcher.progress(signals.phase, datasets)
+        if all(status.finished(d) for d in datasets):
+            return
+        await signals.sleep(POLL_SECONDS)
+
+
+async def _leave(ledger: Ledger, workers: Workers, signals: Signals, watcher: Watcher) -> None:
+    """Let the workers finish their open calls; a second signal cuts them."""
+    draining = asyncio.ensure_future(workers.drain())
+    aborted = False
+    while not draining.done():
+        if signals.phase is Phase.ABORTING and not aborted:
+            aborted = True
+            await workers.abort()
+        if signals.count:
+            watcher.progress(signals.phase, await status.totals(ledger))
+        await asyncio.wait(
+            [draining, asyncio.ensure_future(signals.sleep(POLL_SECONDS))], return_when="FIRST_COMPLETED"
+        )
+    await draining
+
+
+async def _export(ledger: Ledger, job: Job, finish: Finish) -> None:
+    try:
+        finish.exported = await export_tokens(ledger, finish.datasets, job.out, decode=decode)
+    except (InputError, ConfigurationError) as error:
+        finish.export_problem = str(error)

@@ -1,0 +1,37 @@
+"""How many tokens a prompt has: rendered with the folder's template by plain jinja2."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from eagle3gen.simulator.declare import declare
+from eagle3gen.simulator.tokenizer import Vocabulary
+
+
+class PromptCounter:
+    """Counts as a server does: template, then one encoding of the whole text."""
+
+    def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _refuse
+        self._template = environment.from_string((folder / "chat_template.jinja").read_text("utf-8"))
+        self._vocabulary = vocabulary
+
+    def count(self, messages: list[Any], tools: list[Any]) -> int:
+        """Prompt tokens. Raises TemplateError or another ValueError for what cannot be rendered."""
+        more = {"tools": tools, "tools_ts_str": declare(tools)} if tools else {"tools": None}
+        return self._vocabulary.count_prompt(
+            self._template.render(messages=messages, add_generation_prompt=True, **more)
+        )
+
+
+def _to_json(value: Any, separators: Any = None, **_: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=separators)
+
+
+def _refuse(message: str) -> None:
+    raise TemplateError(message)

@@ -1,0 +1,178 @@
+"""Answers made from known ids.
+
+A library of text segments is encoded once. Segments are joined where a token cannot reach over the joint (after line
+breaks, before something that is no blank), so an answer is a concatenation of texts and of ids at the same time.
+"""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eagle3gen.simulator.tokenizer import Vocabulary
+
+CORPUS = Path(__file__).parent.parent / "tokens" / "builtin" / "corpus.txt"
+BREAKS = ("\n\n", "\n")
+PROVED = 50
+REASONING_SHARE = (0.3, 0.8)
+TOOL_CALLS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A text with its ids."""
+
+    text: str
+    ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call with the ids of its two texts."""
+
+    id: Piece
+    name: str
+    arguments: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was emitted, and the same as a server shows it."""
+
+    ids: list[int]
+    reasoning: str
+    content: str | None
+    calls: list[Call]
+    finish: str
+    reasoning_tokens: int
+
+
+class Voice:
+    """Makes answers for one vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._control = vocabulary.controls
+        segments = re.split(r"\n\n(?=\S)", CORPUS.read_text("utf-8").strip())
+        self._first = [self._piece(" " + s) for s in segments]
+        self._middle = [[self._piece(s + b) for s in segments] for b in BREAKS]
+        self._first_broken = [[self._piece(" " + s + b) for s in segments] for b in BREAKS]
+        self._last = [self._piece(s) for s in segments]
+        self._prove()
+
+    def _piece(self, text: str) -> Piece:
+        return Piece(text, self._vocabulary.encode(text))
+
+    def _prove(self) -> None:
+        """Joined ids must be the ids of the joined text, or the truth would be none."""
+        rng = random.Random(0)  # noqa: S311  not for secrets
+        for _ in range(PROVED):
+            piece = self.speak(rng, rng.randint(1, 600))
+            if self._vocabulary.encode(piece.text) != piece.ids or self._vocabulary.text(piece.ids) != piece.text:
+                raise RuntimeError("the library of segments has an unsafe joint")
+
+    def speak(self, rng: random.Random, tokens: int) -> Piece:
+        """A text of about so many tokens, beginning with a blank as Kimi does."""
+        at = rng.randrange(len(self._last))
+        if tokens <= len(self._first[at].ids):
+            return self._first[at]
+        kind = rng.randrange(len(BREAKS))
+        pieces = [self._first_broken[kind][at]]
+        length = len(pieces[0].ids)
+        while True:
+            at, kind = rng.randrange(len(self._last)), rng.randrange(len(BREAKS))
+            if length + len(self._last[at].ids) >= tokens:
+                pieces.append(self._last[at])
+                break
+            pieces.append(self._middle[kind][at])
+            length += len(pieces[-1].ids)
+        return Piece("".join(p.text for p in pieces), [i for p in pieces for i in p.ids])
+
+    def answer(self, rng: random.Random, tokens: int, limit: int, tools: Sequence[Any], earlier_calls: int) -> Answer:
+        """About `tokens` tokens, cut at `limit`; with tools it calls one to three of them."""
+        share = rng.uniform(*REASONING_SHARE)
+        reasoning = self.speak(rng, max(1, int(tokens * share)))
+        content: Piece | None = self.speak(rng, max(1, tokens - len(reasoning.ids)))
+        calls: list[Call] = []
+        if tools:
+            content = content if rng.random() < 0.3 else None
+            calls = self._calls(rng, tools, earlier_calls)
+        section = self._section(calls)
+        end = self._control["<|im_end|>"]
+        ids = [*reasoning.ids, self._control["</think>"], *(content.ids if content else ()), *section, end]
+        if len(ids) > limit:
+            return self._cut(ids[:limit], reasoning, content, calls)
+        finish = "tool_calls" if calls else "stop"
+        return Answer(ids, reasoning.text, content.text if content else None, calls, finish, len(reasoning.ids) + 1)
+
+    def _cut(self, ids: list[int], reasoning: Piece, content: Piece | None, calls: list[Call]) -> Answer:
+        """What a server shows of an answer that met its limit: the text so far, and only whole calls."""
+        thought = min(len(ids), len(reasoning.ids))
+        text = self._vocabulary.text(ids[:thought])
+        said: str | None = None
+        whole: list[Call] = []
+        after = ids[len(reasoning.ids) + 1 :]
+        if after and content is not None:
+            said = self._vocabulary.text(after[: len(content.ids)])
+        used = 1 + (len(content.ids) if content else 0)
+        for call in calls:
+            used += len(self._call_ids(call))
+            if len(after) >= used:
+                whole.append(call)
+        return Answer(ids, text, said, whole, "length", min(len(ids), len(reasoning.ids) + 1))
+
+    def _section(self, calls: Sequence[Call]) -> list[int]:
+        if not calls:
+            return []
+        inside = [i for call in calls for i in self._call_ids(call)]
+        return [self._control["<|tool_calls_section_begin|>"], *inside, self._control["<|tool_calls_section_end|>"]]
+
+    def _call_ids(self, call: Call) -> list[int]:
+        return [
+            self._control["<|tool_call_begin|>"],
+            *call.id.ids,
+            self._control["<|tool_call_argument_begin|>"],
+            *call.arguments.ids,
+            self._control["<|tool_call_end|>"],
+        ]
+
+    def _calls(self, rng: random.Random, tools: Sequence[Any], earlier: int) -> list[Call]:
+        made = []
+        for index in range(earlier, earlier + rng.randint(1, TOOL_CALLS_MAX)):
+            function = rng.choice(tools)["function"]
+            parameters = function.get("parameters") or {}
+            arguments = {
+                name: _value(rng, schema)
+                for name, schema in (parameters.get("properties") or {}).items()
+                if name in (parameters.get("required") or ()) or rng.random() < 0.5
+            }
+            separators = rng.choice([(",", ":"), (", ", ": ")])
+            spelled = json.dumps(arguments, ensure_ascii=False, separators=separators)
+            name = function["name"]
+            made.append(Call(self._piece(f"functions.{name}:{index}"), name, self._piece(spelled)))
+        return made
+
+
+def _value(rng: random.Random, schema: Any, depth: int = 0) -> Any:
+    """A value that fits a schema well enough."""
+    if not isinstance(schema, dict) or depth > 4:
+        return "value"
+    if schema.get("enum"):
+        return rng.choice(schema["enum"])
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = kind[0]
+    if kind == "integer":
+        return rng.randint(0, 999)
+    if kind == "number":
+        return round(rng.uniform(0, 100), 2)
+    if kind == "boolean":
+        return rng.random() < 0.5
+    if kind == "array":
+        return [_value(rng, schema.get("items"), depth + 1) for _ in range(rng.randint(1, 3))]
+    if kind == "object":
+        return {n: _value(rng, s, depth + 1) for n, s in (schema.get("properties") or {}).items()}
+    return rng.choice(["Lisbon", 'a "quoted" word', "東京", "two words", "naïve", "x = 1\ny = 2", "🎉"])

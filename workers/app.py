@@ -1,0 +1,104 @@
+"""The Celery application and its settings.
+
+The ledger is the truth and a message is a doorbell, so messages are acknowledged at once and the broker keeps no
+record of what is in flight: a lost message is rung again, a doubled one finds its prompt taken.
+"""
+
+import contextlib
+import os
+import resource
+from typing import Any
+
+from celery import Celery
+from kombu.entity import Exchange
+from kombu.entity import Queue as BrokerQueue
+
+from eagle3gen import telemetry
+from eagle3gen.config import Settings
+from eagle3gen.errors import ConfigurationError
+from eagle3gen.records import Queue
+
+POOL = "workers.pool:AsyncPool"
+TASK = "eagle3gen.generate"
+FILES_BESIDE_CALLS = 256
+"""Descriptors a worker needs beside one socket per open call: database, broker, libraries, logs."""
+
+TRANSPORT_OPTIONS = {
+    "ack_emulation": False,
+    "priority_steps": [0],
+    "socket_keepalive": True,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 10,
+    "health_check_interval": 25,
+}
+
+SETTINGS: dict[str, Any] = {
+    "task_serializer": "json",
+    "accept_content": ["json"],
+    "task_queues": [BrokerQueue(q.value, Exchange(q.value), routing_key=q.value) for q in Queue],
+    "task_default_queue": Queue.SHORT.value,
+    "task_ignore_result": True,
+    "result_backend": None,
+    "task_acks_late": False,
+    "worker_disable_prefetch": True,
+    "worker_prefetch_multiplier": 1,
+    "worker_disable_rate_limits": True,
+    # True would drop calls that are already being paid for.
+    "worker_cancel_long_running_tasks_on_connection_loss": False,
+    "worker_hijack_root_logger": False,
+    "worker_redirect_stdouts": False,
+    "worker_send_task_events": False,
+    "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
+    "broker_transport_options": TRANSPORT_OPTIONS,
+    "imports": ["workers.tasks", "workers.control"],
+}
+
+
+def connect(redis_url: str | None) -> Celery:
+    """An application bound to a broker, for producers and tests. Nothing is opened yet."""
+    made = Celery("eagle3gen", set_as_current=False)
+    made.conf.update(SETTINGS, broker_url=redis_url)
+    return made
+
+
+app = Celery("eagle3gen")
+# Filled when the settings are first needed, so that importing this module reads no environment.
+app.add_defaults(lambda: {**SETTINGS, "broker_url": Settings().redis_url})
+
+
+def run_worker(queue: Queue, concurrency: int, *, name: str | None = None, events: bool = False) -> int:
+    """Run a worker in this process until it is told to end; its exit status."""
+    settings = Settings()
+    if settings.redis_url is None:
+        raise ConfigurationError("no broker: set REDIS_URL to the fleet's Redis or Valkey")
+    if settings.database_url is None:
+        raise ConfigurationError("no database: set DATABASE_URL to the ledger's Postgres")
+    telemetry.configure(level=settings.log_level)
+    _allow_files(concurrency + FILES_BESIDE_CALLS)
+    os.environ["CELERY_CUSTOM_WORKER_POOL"] = POOL
+    argv = [
+        "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={concurrency}",
+        f"--hostname={name or f'{queue.value}-{os.getpid()}'}@%h", "--without-mingle", "--without-gossip",
+        f"--loglevel={settings.log_level}", "--quiet",
+    ]  # fmt: skip
+    if events:
+        argv.append("--task-events")
+    try:
+        app.worker_main(argv)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+def _allow_files(needed: int) -> None:
+    """Raise the soft limit of open files. Raises ConfigurationError if the hard limit is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise ConfigurationError(
+                f"this process may open {hard:,} files but needs {needed:,}; raise the limit (ulimit -n) or lower"
+                " --concurrency"
+            )
+        with contextlib.suppress(ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -1,0 +1,75 @@
+"""The small loop of every worker: say that it lives, and lead a dispatch pass when it is its turn."""
+
+import asyncio
+import time
+
+from eagle3gen.config import Settings
+from eagle3gen.flow.dispatch import Bell, Pass, dispatch
+from eagle3gen.ledger import sweeping
+from eagle3gen.ledger.connect import Ledger
+from eagle3gen.ledger.sweeping import WorkerRow
+from eagle3gen.ledger.writer import LedgerWriter
+from eagle3gen.telemetry import logger
+
+log = logger(__name__)
+
+HUNGRY_SECONDS = 0.1
+"""Pause before the next pass while more could be queued at once."""
+
+
+class Maintenance:
+    """Heartbeats and dispatch passes, every `maintenance_seconds` and sooner while the queues are hungry."""
+
+    def __init__(self, ledger: Ledger, writer: LedgerWriter, bell: Bell, worker: WorkerRow, settings: Settings) -> None:
+        self._ledger, self._writer, self._bell, self._worker, self._settings = (
+            ledger,
+            writer,
+            bell,
+            worker,
+            settings,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._steady_since: float | None = None
+
+    async def start(self) -> None:
+        """Register the worker; its slots count from now on."""
+        await self._beat()
+        self._task = asyncio.create_task(self._run(), name="maintenance")
+
+    async def close(self) -> None:
+        """Leave: nobody waits for this worker's heartbeat any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        async with self._ledger.begin() as conn:
+            await sweeping.leave(conn, self._worker.id)
+
+    async def _run(self) -> None:
+        while True:
+            hungry = False
+            try:
+                await self._beat()
+                hungry = (await self._pass()).hungry
+            except Exception as error:  # noqa: BLE001  the loop must outlive every outage
+                self._steady_since = None
+                log.warning("maintenance.failed", reason=str(error).splitlines()[0], kind=type(error).__name__)
+            await asyncio.sleep(HUNGRY_SECONDS if hungry else self._settings.maintenance_seconds)
+
+    async def _beat(self) -> None:
+        async with self._ledger.begin() as conn:
+            await sweeping.heartbeat(conn, self._worker)
+        await self._writer.refresh()
+        if self._steady_since is None:
+            self._steady_since = time.monotonic()
+
+    async def _pass(self) -> Pass:
+        timeout = self._settings.worker_timeout_seconds
+        # After an outage every heartbeat is old. Only who has seen the database answer for a whole timeout
+        # may call another worker dead, or calls that are still open would be paid twice.
+        steady = self._steady_since is not None and time.monotonic() - self._steady_since > timeout
+        return await dispatch(
+            self._ledger,
+            self._bell,
+            worker_timeout_seconds=timeout if steady else None,
+            ring_again_seconds=self._settings.ring_again_seconds,
+        )

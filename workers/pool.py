@@ -1,0 +1,289 @@
+"""A Celery pool that runs coroutines: thousands of open calls in one process.
+
+The bodies run on one uvloop loop in a background thread. Every Celery callback (accepted, succeeded, failed, timed
+out, and with them acks and events) runs on Celery's own hub thread: finished jobs go into a deque, and the hub is
+woken once for all that are there. Celery has no such pool of its own (5.7); it is loaded by `--pool=custom`.
+"""
+
+import asyncio
+import contextvars
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvloop
+from billiard.einfo import ExceptionInfo
+from celery.concurrency.base import BasePool
+from celery.exceptions import SoftTimeLimitExceeded, Terminated
+from celery.worker import state as worker_state
+from kombu.utils.imports import symbol_by_name
+
+from eagle3gen.errors import Eagle3genError
+from eagle3gen.telemetry import logger
+
+log = logger(__name__)
+
+COLD_SECONDS = 10.0
+"""A cold shutdown waits so long for cancelled bodies to settle."""
+DRAIN_POLL_SECONDS = 0.05
+LIFESPAN = "workers.runtime:lifespan"
+
+current_task_id: contextvars.ContextVar[str | None] = contextvars.ContextVar("current_task_id", default=None)
+"""The Celery task id of the running body; `task.request` is thread-local and would be wrong on a shared loop."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One message on its way through the pool. Celery keeps a weak reference to it, to terminate it."""
+
+    pool: "AsyncPool"
+    name: str
+    id: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    on_accepted: Callable[[int, float], None]
+    on_done: Callable[[tuple[int, Any, float]], None]
+    on_error: Callable[[Any], None]
+    on_timeout: Callable[[bool, float], None]
+    soft_limit: float | None
+    hard_limit: float | None
+    task: asyncio.Task[Any] | None = None
+    report: Callable[[], None] = field(default=lambda: None)
+
+    def terminate(self, _signal: Any = None) -> None:
+        """Cancel the body; it settles what it has begun. Called by revoke(terminate=True)."""
+        self.pool.cancel(self)
+
+
+@dataclass(slots=True)
+class Load:
+    """What the pool has on its hands; read from any thread."""
+
+    concurrency: int
+    in_flight: int = 0
+    started: int = 0
+
+
+class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
+    """Runs `async def` tasks, at most `limit` at a time."""
+
+    signal_safe = False
+    task_join_will_block = False
+
+    limit: int
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.load = Load(concurrency=int(self.limit))
+        self._active: set[Job] = set()
+        self._waiting: deque[Job] = deque()
+        self._finished: deque[Job] = deque()
+        self._hub: Any = None
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="calls", daemon=True)
+        self._lifespan: AbstractAsyncContextManager[None] | None = None
+        self._ended = False
+
+    # Life, on the hub thread.
+
+    def on_start(self) -> None:
+        self._thread.start()
+        lifespan = symbol_by_name(getattr(self.app, "lifespan", LIFESPAN))(self.app, self.load)
+        try:
+            self.run_soon(lifespan.__aenter__()).result()
+        except Eagle3genError as error:
+            log.error("worker.refused", reason=str(error))  # noqa: TRY400  a sentence for the operator, no traceback
+            self._stop_loop()
+            raise SystemExit(int(error.exit_code)) from None
+        self._lifespan = lifespan
+
+    def register_with_event_loop(self, loop: Any) -> None:
+        self._hub = loop
+
+    def on_stop(self) -> None:
+        """Warm: wait for the open bodies. Cold (the second signal may come while this waits): cancel them."""
+        self._waiting.clear()
+        while self._active and worker_state.should_terminate in {None, False}:
+            self._drain_while_stopping()
+        self._cancel_all()
+        self._leave()
+
+    def on_terminate(self) -> None:
+        self._waiting.clear()
+        self._cancel_all()
+        self._leave()
+
+    def _cancel_all(self) -> None:
+        for job in tuple(self._active):
+            self.cancel(job)
+        until = time.monotonic() + COLD_SECONDS
+        while self._active and time.monotonic() < until:
+            self._drain_while_stopping()
+        if self._active:
+            log.error("pool.abandoned", bodies=len(self._active))
+
+    def _drain_while_stopping(self) -> None:
+        # The hub does not turn any more: callbacks, and the acks they queue on it, are run from here.
+        time.sleep(DRAIN_POLL_SECONDS)
+        self._report_finished()
+
+    def _leave(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if self._lifespan is not None:
+            try:
+                self.run_soon(self._lifespan.__aexit__(None, None, None)).result()
+            except Exception as error:  # noqa: BLE001  the process ends either way; say why it was not clean
+                log.warning("worker.left_uncleanly", reason=str(error), kind=type(error).__name__)
+        self._stop_loop()
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(COLD_SECONDS)
+
+    # Jobs in, on the hub thread.
+
+    def on_apply(
+        self,
+        _target: Any,
+        args: tuple[Any, ...],
+        _kwargs: Any = None,
+        *,
+        accept_callback: Callable[[int, float], None],
+        callback: Callable[[tuple[int, Any, float]], None],
+        error_callback: Callable[[Any], None],
+        timeout_callback: Callable[[bool, float], None],
+        soft_timeout: float | None = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> Job:
+        """Start the body, or keep it until a slot is free; it is acknowledged when it starts.
+
+        `_target` would trace an ordinary function and is not used: `args` names the task and holds its message.
+        """
+        name, task_id, request = args[:3]
+        job = Job(
+            pool=self,
+            name=name,
+            id=task_id,
+            args=request["args"],
+            kwargs=request["kwargs"],
+            on_accepted=accept_callback,
+            on_done=callback,
+            on_error=error_callback,
+            on_timeout=timeout_callback,
+            soft_limit=soft_timeout or self.options.get("soft_timeout"),
+            hard_limit=timeout or self.options.get("timeout"),
+        )
+        if len(self._active) < self.load.concurrency:
+            self._begin(job)
+        else:
+            self._waiting.append(job)
+        return job
+
+    def _begin(self, job: Job) -> None:
+        self._active.add(job)
+        self.load.in_flight = len(self._active)
+        self.load.started += 1
+        job.on_accepted(os.getpid(), time.monotonic())
+        self._loop.call_soon_threadsafe(self._start_body, job)
+
+    # Bodies, on the loop thread.
+
+    def _start_body(self, job: Job) -> None:
+        job.task = self._loop.create_task(self._body(job), context=contextvars.copy_context())
+
+    async def _body(self, job: Job) -> None:
+        current_task_id.set(job.id)
+        started = time.monotonic()
+        limit = min((seconds for seconds in (job.soft_limit, job.hard_limit) if seconds), default=None)
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                value = await self.app.tasks[job.name].run(*job.args, **job.kwargs)
+        except asyncio.CancelledError:
+            self._finish(job, lambda: job.on_error(_info(Terminated("cancelled"))))
+        except TimeoutError as error:
+            if deadline.expired():
+                self._finish(job, lambda: _timed_out(job, limit or 0.0))
+            else:
+                self._fail(job, error, started)
+        except Exception as error:  # noqa: BLE001  whatever a body raises is a failed task, never a dead pool
+            self._fail(job, error, started)
+        else:
+            runtime = time.monotonic() - started
+            self._finish(job, lambda: job.on_done((0, value, runtime)))
+
+    def _fail(self, job: Job, error: Exception, started: float) -> None:
+        info, runtime = _info(error), time.monotonic() - started
+        log.error("task.failed", task=job.name, id=job.id, reason=str(error), kind=type(error).__name__)
+        self._finish(job, lambda: job.on_done((1, info, runtime)))
+
+    def _finish(self, job: Job, report: Callable[[], None]) -> None:
+        job.report = report
+        self._finished.append(job)
+        if len(self._finished) == 1 and self._hub is not None:
+            self._hub.call_soon(self._report_finished)
+
+    # Results out, on the hub thread.
+
+    def _report_finished(self) -> None:
+        while self._finished:
+            job = self._finished.popleft()
+            self._active.discard(job)
+            try:
+                job.report()
+            except Exception:
+                log.exception("pool.report_failed", id=job.id)
+        self.load.in_flight = len(self._active)
+        while self._waiting and len(self._active) < self.load.concurrency and self._state == self.RUN:
+            self._begin(self._waiting.popleft())
+
+    # For others.
+
+    def cancel(self, job: Job) -> None:
+        """Cancel a body, or forget a job that has not begun; any thread."""
+        if job in self._waiting:
+            self._waiting.remove(job)
+        self._loop.call_soon_threadsafe(lambda: job.task and job.task.cancel())
+
+    def run_soon(self, coroutine: Coroutine[Any, Any, Any]) -> "Future[Any]":
+        """Run a coroutine on the loop of the bodies; any thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def terminate_job(self, pid: int, signal: Any = None) -> None:
+        """Nothing: a job has no process. Celery also calls `Job.terminate`, which does it."""
+
+    def grow(self, n: int = 1) -> None:
+        self.limit = self.load.concurrency = self.load.concurrency + n
+
+    def shrink(self, n: int = 1) -> None:
+        self.limit = self.load.concurrency = max(1, self.load.concurrency - n)
+
+    def _get_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = super()._get_info()
+        info |= {
+            "max-concurrency": self.load.concurrency,
+            "in-flight": len(self._active),
+            "waiting": len(self._waiting),
+            "started": self.load.started,
+            "processes": [os.getpid()],
+        }
+        return info
+
+
+def _info(error: BaseException) -> Any:
+    return ExceptionInfo((type(error), error, error.__traceback__))
+
+
+def _timed_out(job: Job, limit: float) -> None:
+    soft = job.soft_limit is not None and limit == job.soft_limit
+    job.on_timeout(soft, limit)
+    if soft:
+        job.on_error(_info(SoftTimeLimitExceeded(limit)))
