@@ -13,6 +13,11 @@ from typing import Any
 Json = Mapping[str, Any]
 
 
+def usd(amount: Decimal) -> str:
+    """An amount as every JSON shows it: all its digits, no exponent, no idle zeros."""
+    return format(amount.normalize(), "f")
+
+
 class Queue(StrEnum):
     """The two worker pools; each has its own concurrency, max_tokens and deadline."""
 

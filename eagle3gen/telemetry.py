@@ -13,6 +13,8 @@ _QUIET = {
     "kombu": logging.WARNING,
     "celery.bootsteps": logging.WARNING,
     "alembic": logging.WARNING,
+    "celery.worker.strategy": logging.WARNING,  # a line per message
+    "celery.app.trace": logging.WARNING,
 }
 
 

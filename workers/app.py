@@ -7,9 +7,12 @@ record of what is in flight: a lost message is rung again, a doubled one finds i
 import contextlib
 import os
 import resource
+import warnings
 from typing import Any
 
 from celery import Celery
+from celery.concurrency import ALIASES as concurrency_aliases
+from celery.exceptions import SecurityWarning
 from kombu.entity import Exchange
 from kombu.entity import Queue as BrokerQueue
 
@@ -75,12 +78,15 @@ def run_worker(queue: Queue, concurrency: int, *, name: str | None = None, event
     if settings.database_url is None:
         raise ConfigurationError("no database: set DATABASE_URL to the ledger's Postgres")
     telemetry.configure(level=settings.log_level)
+    # Celery warns of root for the sake of pickle; only JSON is accepted here.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     _allow_files(concurrency + FILES_BESIDE_CALLS)
-    os.environ["CELERY_CUSTOM_WORKER_POOL"] = POOL
+    # What CELERY_CUSTOM_WORKER_POOL does at the import of Celery, which has happened.
+    concurrency_aliases["custom"] = POOL
     argv = [
-        "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={concurrency}",
+        "--quiet", "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={concurrency}",
         f"--hostname={name or f'{queue.value}-{os.getpid()}'}@%h", "--without-mingle", "--without-gossip",
-        f"--loglevel={settings.log_level}", "--quiet",
+        f"--loglevel={settings.log_level}",
     ]  # fmt: skip
     if events:
         argv.append("--task-events")

@@ -13,7 +13,7 @@ from eagle3gen.ledger import reading
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.ids import decode_ids
 from eagle3gen.ledger.reading import DatasetTotals, SampleRow
-from eagle3gen.records import Verdict
+from eagle3gen.records import Verdict, usd
 
 TRAINABLE = frozenset(v for v in Verdict if v.trainable)
 
@@ -92,7 +92,7 @@ def token_row(dataset: DatasetTotals, sample: SampleRow, decode: Callable[[str, 
                 "completion_tokens": sample.completion_tokens,
                 "reasoning_tokens": sample.reasoning_tokens,
             },
-            "cost_usd": None if sample.cost_usd is None else format(sample.cost_usd, "f"),
+            "cost_usd": None if sample.cost_usd is None else usd(sample.cost_usd),
             "prompt_tokens": len(prompt_ids),
             "tokenizer_sha256": sample.tokenizer_sha256,
             "sampling_params": {**dataset.sampling, "max_tokens": sample.max_tokens},

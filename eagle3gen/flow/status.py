@@ -8,6 +8,7 @@ from eagle3gen.ledger import reading
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.reading import DatasetTotals
 from eagle3gen.ledger.states import DatasetState
+from eagle3gen.records import usd
 
 
 async def totals(ledger: Ledger) -> list[DatasetTotals]:
@@ -32,7 +33,7 @@ def as_json(datasets: Sequence[DatasetTotals]) -> list[dict[str, Any]]:
             "in_flight": d.in_flight,
             "verdicts": dict(d.verdicts),
             "completion_tokens": d.spent_tokens,
-            "cost_usd": format(d.cost_usd, "f"),
+            "cost_usd": usd(d.cost_usd),
             "unpriced_attempts": d.unpriced_attempts,
             "held_tokens": d.held_tokens,
             "open_tokens": d.open_tokens,
