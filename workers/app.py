@@ -12,7 +12,7 @@ from typing import Any
 
 from celery import Celery
 from celery.concurrency import ALIASES as concurrency_aliases
-from celery.exceptions import SecurityWarning
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu.entity import Exchange
 from kombu.entity import Queue as BrokerQueue
 
@@ -78,8 +78,9 @@ def run_worker(queue: Queue, concurrency: int, *, name: str | None = None, event
     if settings.database_url is None:
         raise ConfigurationError("no database: set DATABASE_URL to the ledger's Postgres")
     telemetry.configure(level=settings.log_level)
-    # Celery warns of root for the sake of pickle; only JSON is accepted here.
+    # Celery warns of root for the sake of pickle, and only JSON is accepted here; and of a setting that is set.
     warnings.filterwarnings("ignore", category=SecurityWarning)
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
     _allow_files(concurrency + FILES_BESIDE_CALLS)
     # What CELERY_CUSTOM_WORKER_POOL does at the import of Celery, which has happened.
     concurrency_aliases["custom"] = POOL

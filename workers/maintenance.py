@@ -15,6 +15,8 @@ log = logger(__name__)
 
 HUNGRY_SECONDS = 0.1
 """Pause before the next pass while more could be queued at once."""
+BLOCKED_SECONDS = 0.25
+"""The same while prompts wait for room under a cap."""
 
 
 class Maintenance:
@@ -46,14 +48,15 @@ class Maintenance:
 
     async def _run(self) -> None:
         while True:
-            hungry = False
+            wait = self._settings.maintenance_seconds
             try:
                 await self._beat()
-                hungry = (await self._pass()).hungry
+                done = await self._pass()
+                wait = HUNGRY_SECONDS if done.hungry else BLOCKED_SECONDS if done.blocked else wait
             except Exception as error:  # noqa: BLE001  the loop must outlive every outage
                 self._steady_since = None
                 log.warning("maintenance.failed", reason=str(error).splitlines()[0], kind=type(error).__name__)
-            await asyncio.sleep(HUNGRY_SECONDS if hungry else self._settings.maintenance_seconds)
+            await asyncio.sleep(min(wait, self._settings.maintenance_seconds))
 
     async def _beat(self) -> None:
         async with self._ledger.begin() as conn:

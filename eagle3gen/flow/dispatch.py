@@ -42,6 +42,8 @@ class Pass:
     lost_workers: int = 0
     hungry: bool = False
     """More could be queued at once: the next pass should come soon."""
+    blocked: bool = False
+    """Due prompts wait for room under a cap, which any settlement may make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,14 @@ async def dispatch(
     if rung_again:
         log.warning("dispatch.rung_again", prompts=rung_again)
     due = sum(d.pending_due for d in demands)
-    return Pass(led=True, queued=queued, rung_again=rung_again, lost_workers=lost, hungry=0 < queued < due)
+    return Pass(
+        led=True,
+        queued=queued,
+        rung_again=rung_again,
+        lost_workers=lost,
+        hungry=0 < queued < due,
+        blocked=queued < due and any(places > queued for places in room.values()),
+    )
 
 
 async def _depths(bell: Bell) -> dict[Queue, int] | None:
