@@ -10,7 +10,7 @@ from eagle3gen.cli import intake, options, rendering
 from eagle3gen.cli.progress import Progress
 from eagle3gen.cli.run import show_finish
 from eagle3gen.errors import ExitCode, InputError
-from eagle3gen.records import Queue
+from eagle3gen.records import Queue, usd
 
 MARK = ".eagle3gen-demo"
 """Written into the demo's folder: only a folder that has it is ever emptied."""
@@ -66,7 +66,7 @@ async def _demo(out: Path, seed: int, as_json: bool) -> int:
     result = local.compare(finish.exported.path, truth, charged, finish.datasets)
     rendering.say(
         f"Truth: {result.identical:,} of {result.rows:,} rows hold exactly the emitted ids; "
-        f"ledger {result.ledger_tokens:,} tokens and ${result.ledger_cost_usd:f}, "
-        f"simulator {result.billed_tokens:,} tokens and ${result.billed_cost_usd:f}."
+        f"ledger {result.ledger_tokens:,} tokens and ${usd(result.ledger_cost_usd)}, "
+        f"simulator {result.billed_tokens:,} tokens and ${usd(result.billed_cost_usd)}."
     )
     return ExitCode.DONE if result.agrees else ExitCode.FAILURE

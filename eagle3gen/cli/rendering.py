@@ -44,46 +44,29 @@ def export_sentence(exported: "Exported") -> str:
     return f"{exported.path}: {exported.rows:,} rows, {exported.tokens:,} trained tokens{left_out}"
 
 
-def print_table(datasets: Sequence["DatasetTotals"]) -> None:
-    """The status screen on stdout."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("dataset", "state"):
-        table.add_column(heading)
-    for heading in (
-        "prompts",
-        "done",
-        "in flight",
-        "pending",
-        "rejected",
-        "failed",
-        "tokens",
-        "held",
-        "cap",
-        "cost",
-    ):
-        table.add_column(heading, justify="right")
-    table.add_column("verdicts")
+def print_datasets(datasets: Sequence["DatasetTotals"]) -> None:
+    """The status screen on stdout: a few short lines per dataset, the same on a terminal and in a pipe."""
+    width = max((len(d.name) for d in datasets), default=0) + 2
     for d in datasets:
-        counts = (
-            d.prompts,
-            d.done,
-            d.in_flight,
-            d.left,
-            d.rejected,
-            d.failed,
-            d.spent_tokens,
-            d.held_tokens,
+        counts = {
+            "done": d.done,
+            "in flight": d.in_flight,
+            "pending": d.left,
+            "rejected": d.rejected,
+            "failed": d.failed,
+        }
+        states = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
+        cap = "no cap" if d.cap_tokens is None else f"cap {d.cap_tokens:,}"
+        reserved = "".join(
+            f", {count:,} {name}" for name, count in (("open", d.open_tokens), ("held", d.held_tokens)) if count
         )
-        cap = "none" if d.cap_tokens is None else f"{d.cap_tokens:,}"
-        table.add_row(d.name, d.state.value, *(f"{n:,}" for n in counts), cap, money(d), verdict_mix(d.verdicts))
-    console = Console()
-    console.print(table)
-    for d in datasets:
-        if d.state_reason:
-            console.print(f"{d.name} is {d.state.value}: {d.state_reason}", markup=False)
+        click.echo(f"{d.name:{width}}{d.state.value}{': ' + d.state_reason if d.state_reason else ''}")
+        click.echo(f"{'':{width}}{d.prompts:,} prompts: {states}")
+        click.echo(f"{'':{width}}{d.spent_tokens:,} tokens{reserved}, {cap}; {money(d)}")
+        if d.verdicts:
+            click.echo(f"{'':{width}}verdicts: {verdict_mix(d.verdicts)}")
+        for sentence, count in d.errors.items():
+            click.echo(f"{'':{width}}{count:,} not usable: {sentence}")
 
 
 def say_ending(datasets: Sequence["DatasetTotals"], seconds: float) -> None:
@@ -99,8 +82,6 @@ def say_ending(datasets: Sequence["DatasetTotals"], seconds: float) -> None:
         elif d.left:
             why = f" ({d.state_reason})" if d.state_reason else ""
             say(f"{d.name} is {d.state.value}{why}; {d.left:,} prompts are left.")
-        for sentence, count in d.errors.items():
-            say(f"{d.name}: {count:,} prompts failed or were rejected: {sentence}")
 
 
 def money(d: "DatasetTotals") -> str:

@@ -94,4 +94,4 @@ def show_finish(finish: "Finish", *, as_json: bool) -> None:
         exported = None if finish.exported is None else rendering.export_object(finish.exported)
         rendering.print_json(rendering.run_object(finish.datasets, finish.seconds, export=exported))
     else:
-        rendering.print_table(finish.datasets)
+        rendering.print_datasets(finish.datasets)

@@ -27,4 +27,4 @@ async def _status(state_dir: Path | None, as_json: bool) -> None:
     if as_json:
         rendering.print_json(rendering.run_object(datasets, time.monotonic() - started))
     else:
-        rendering.print_table(datasets)
+        rendering.print_datasets(datasets)

@@ -18,6 +18,17 @@ from eagle3gen.records import Verdict, usd
 TRAINABLE = frozenset(v for v in Verdict if v.trainable)
 
 
+def check_writable(directory: Path) -> None:
+    """Make the directory and try to write there: before money is spent, not after. Raises ConfigurationError."""
+    probe = directory / f".writable.{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"cannot write to {directory}: {error.strerror}; choose another --out") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
     """One written file."""

@@ -33,7 +33,7 @@ class Stopped:
     unqueued: int
     """Prompts that went from the queues back to pending."""
     cancelled: int
-    """Calls that were in flight when the stop was given and are not any more."""
+    """Calls that were cut without an answer since the stop was given; what they cost is unknown, so it is held."""
     still_in_flight: int
     held_tokens: int
     """Tokens that calls without a bill may still cost, in these datasets."""
@@ -51,7 +51,7 @@ async def stop(
     async with ledger.begin() as conn:
         chosen = await _chosen(conn, names)
         await set_state(conn, [d.name for d in chosen], DatasetState.STOPPED, "stopped by the operator")
-        in_flight = sum([d.in_flight for d in chosen])
+        since = await reading.clock(conn)
         unqueued = await sweeping.unqueue(conn, [d.id for d in chosen])
     try:
         await switchboard.broadcast_halt([d.id for d in chosen])
@@ -63,6 +63,7 @@ async def stop(
     while True:
         async with ledger.begin() as conn:
             after = await _chosen(conn, [d.name for d in chosen])
+            cancelled = await reading.held_since(conn, [d.id for d in chosen], since)
         still = sum(d.in_flight for d in after)
         seconds = time.monotonic() - started
         if still == 0 or seconds > deadline_seconds:
@@ -71,7 +72,7 @@ async def stop(
     return Stopped(
         datasets=tuple(d.name for d in chosen),
         unqueued=unqueued,
-        cancelled=max(0, in_flight - still),
+        cancelled=cancelled,
         still_in_flight=still,
         held_tokens=sum(d.held_tokens for d in after),
         seconds=seconds,

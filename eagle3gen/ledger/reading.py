@@ -1,7 +1,8 @@
 """Reading the ledger: totals for the screen, samples for export and audit."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import func, select, text
@@ -118,6 +119,23 @@ async def totals(conn: Connection) -> list[DatasetTotals]:
         )
         for d in await datasets(conn)
     ]
+
+
+async def clock(conn: Connection) -> datetime:
+    """The database's time: what events in the ledger are compared with."""
+    now: datetime = (await conn.execute(select(func.clock_timestamp()))).scalar_one()
+    return now
+
+
+async def held_since(conn: Connection, dataset_ids: Sequence[int], since: datetime) -> int:
+    """Attempts of these datasets that ended without a word on their bill since then."""
+    r, a = tables.resolutions, tables.attempts
+    statement = (
+        select(func.count())
+        .select_from(r.join(a, a.c.id == r.c.attempt_id))
+        .where(a.c.dataset_id.in_(dataset_ids), r.c.outcome == "held", r.c.closed_at >= since)
+    )
+    return int((await conn.execute(statement)).scalar_one())
 
 
 async def _verdicts(conn: Connection) -> dict[int, dict[str, int]]:

@@ -15,7 +15,7 @@ from eagle3gen.errors import ConfigurationError, Eagle3genError, ExitCode, Input
 from eagle3gen.flow import halt, status
 from eagle3gen.flow.dispatch import dispatch
 from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue
-from eagle3gen.flow.export import Exported, export_tokens
+from eagle3gen.flow.export import Exported, check_writable, export_tokens
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger, open_ledger
 from eagle3gen.ledger.migrate import upgrade
@@ -123,6 +123,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
     started = time.monotonic()
     signals = Signals()
     signals.install()
+    check_writable(job.out)
     await _reachable(job)
     async with start_services(job.state_dir) as services:
         await asyncio.to_thread(upgrade, services.database_url)
