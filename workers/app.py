@@ -10,8 +10,7 @@ import resource
 import warnings
 from typing import Any
 
-from celery import Celery
-from celery.concurrency import ALIASES as concurrency_aliases
+from celery import Celery, concurrency
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu.entity import Exchange
 from kombu.entity import Queue as BrokerQueue
@@ -70,7 +69,7 @@ app = Celery("eagle3gen")
 app.add_defaults(lambda: {**SETTINGS, "broker_url": Settings().redis_url})
 
 
-def run_worker(queue: Queue, concurrency: int, *, name: str | None = None, events: bool = False) -> int:
+def run_worker(queue: Queue, slots: int, *, name: str | None = None, events: bool = False) -> int:
     """Run a worker in this process until it is told to end; its exit status."""
     settings = Settings()
     if settings.redis_url is None:
@@ -81,11 +80,11 @@ def run_worker(queue: Queue, concurrency: int, *, name: str | None = None, event
     # Celery warns of root for the sake of pickle, and only JSON is accepted here; and of a setting that is set.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
-    _allow_files(concurrency + FILES_BESIDE_CALLS)
+    _allow_files(slots + FILES_BESIDE_CALLS)
     # What CELERY_CUSTOM_WORKER_POOL does at the import of Celery, which has happened.
-    concurrency_aliases["custom"] = POOL
+    concurrency.ALIASES["custom"] = POOL
     argv = [
-        "--quiet", "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={concurrency}",
+        "--quiet", "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={slots}",
         f"--hostname={name or f'{queue.value}-{os.getpid()}'}@%h", "--without-mingle", "--without-gossip",
         f"--loglevel={settings.log_level}",
     ]  # fmt: skip
