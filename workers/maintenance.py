@@ -22,14 +22,17 @@ BLOCKED_SECONDS = 0.25
 class Maintenance:
     """Heartbeats and dispatch passes, every `maintenance_seconds` and sooner while the queues are hungry."""
 
-    def __init__(self, ledger: Ledger, writer: LedgerWriter, bell: Bell, worker: WorkerRow, settings: Settings) -> None:
-        self._ledger, self._writer, self._bell, self._worker, self._settings = (
-            ledger,
-            writer,
-            bell,
-            worker,
-            settings,
-        )
+    def __init__(
+        self,
+        ledger: Ledger,
+        writer: LedgerWriter,
+        bell: Bell,
+        worker: WorkerRow,
+        settings: Settings,
+        watchdog: Watchdog,
+    ) -> None:
+        self._ledger, self._writer, self._bell = ledger, writer, bell
+        self._worker, self._settings, self._watchdog = worker, settings, watchdog
         self._task: asyncio.Task[None] | None = None
         self._steady_since: float | None = None
 
@@ -52,6 +55,8 @@ class Maintenance:
             try:
                 await self._beat()
                 done = await self._pass()
+                if self._watchdog.suspicious:
+                    self._watchdog.look(await self._bell.depth(self._worker.queue))
                 wait = HUNGRY_SECONDS if done.hungry else BLOCKED_SECONDS if done.blocked else wait
             except Exception as error:  # noqa: BLE001  the loop must outlive every outage
                 self._steady_since = None

@@ -32,6 +32,7 @@ log = logger(__name__)
 COLD_SECONDS = 10.0
 """A cold shutdown waits so long for cancelled bodies to settle."""
 DRAIN_POLL_SECONDS = 0.05
+SWEEP_SECONDS = 0.5
 LIFESPAN = "workers.runtime:lifespan"
 
 current_task_id: contextvars.ContextVar[str | None] = contextvars.ContextVar("current_task_id", default=None)
@@ -94,7 +95,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
 
     def on_start(self) -> None:
         self._thread.start()
-        lifespan = symbol_by_name(getattr(self.app, "lifespan", LIFESPAN))(self.app, self.load)
+        lifespan = symbol_by_name(getattr(self.app, "lifespan", LIFESPAN))(self.app, self)
         try:
             self.run_soon(lifespan.__aenter__()).result()
         except Eagle3genError as error:
@@ -104,7 +105,10 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
         self._lifespan = lifespan
 
     def register_with_event_loop(self, loop: Any) -> None:
+        """Called for every new connection to the broker."""
         self._hub = loop
+        # A wake-up can be lost when another callback of the hub raises in the same turn.
+        loop.call_repeatedly(SWEEP_SECONDS, self._report_finished)
 
     def on_stop(self) -> None:
         """Warm: wait for the open bodies. Cold (the second signal may come while this waits): cancel them."""
@@ -257,6 +261,11 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
         """Run a coroutine on the loop of the bodies; any thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
+    def reconnect(self) -> None:
+        """Make Celery drop its connection to the broker and build a new one; any thread."""
+        if self._hub is not None:
+            self._hub.call_soon(_lose_connection)
+
     def terminate_job(self, pid: int, signal: Any = None) -> None:
         """Nothing: a job has no process. Celery also calls `Job.terminate`, which does it."""
 
@@ -287,3 +296,8 @@ def _timed_out(job: Job, limit: float) -> None:
     job.on_timeout(soft, limit)
     if soft:
         job.on_error(_info(SoftTimeLimitExceeded(limit)))
+
+
+def _lose_connection() -> None:
+    """On the hub, an error of the connection's kind is what makes the consumer start anew."""
+    raise ConnectionResetError("nothing was delivered although the queue is not empty")

@@ -24,6 +24,8 @@ from eagle3gen.telemetry import logger
 from eagle3gen.tokens.loading import Tokenizer, load_tokenizer
 from workers.bell import BrokerBell
 from workers.maintenance import Maintenance
+from workers.pool import AsyncPool
+from workers.watchdog import Watchdog
 
 log = logger(__name__)
 
@@ -41,7 +43,7 @@ def bench() -> Bench:
 
 
 @contextlib.asynccontextmanager
-async def lifespan(app: Any, stats: Any) -> AsyncIterator[None]:
+async def lifespan(app: Any, pool: AsyncPool) -> AsyncIterator[None]:
     """Everything between the start of the pool's loop and its end; refuses to start what cannot work.
 
     Raises ServiceUnreachable without a database, TokenizerRefused when an open dataset's tokenizer fails its probe.
@@ -58,10 +60,10 @@ async def lifespan(app: Any, stats: Any) -> AsyncIterator[None]:
         host=socket.gethostname(),
         pid=os.getpid(),
         queue=queue,
-        concurrency=stats.concurrency,
+        concurrency=pool.load.concurrency,
     )
     writer = LedgerWriter(ledger, worker.id)
-    endpoints = Endpoints(settings, stats.concurrency)
+    endpoints = Endpoints(settings, pool.load.concurrency)
     tokenizers = Tokenizers()
     async with ledger.begin() as conn:
         await tokenizers.probe(await datasets(conn))
@@ -74,9 +76,10 @@ async def lifespan(app: Any, stats: Any) -> AsyncIterator[None]:
     )
     writer.on_states = _Canceller(_bench.calls)
     await writer.start()
-    maintenance = Maintenance(ledger, writer, BrokerBell(app), worker, settings)
+    watchdog = Watchdog(pool.load, pool.reconnect)
+    maintenance = Maintenance(ledger, writer, BrokerBell(app), worker, settings, watchdog)
     await maintenance.start()
-    log.info("worker.ready", queue=queue.value, concurrency=stats.concurrency, worker_id=str(worker.id))
+    log.info("worker.ready", queue=queue.value, concurrency=pool.load.concurrency, worker_id=str(worker.id))
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 The checkout, with the server's binaries and the data folder, may lie below a home that only root may enter. So the
 child drops to `nobody` and keeps CAP_DAC_OVERRIDE as an ambient capability (capabilities(7)), which survives exec.
+The secure bit NO_SETUID_FIXUP makes access(2), by which initdb looks for its sibling, see that capability too.
 Standard library only: it runs between fork and exec.
 """
 
@@ -12,7 +13,9 @@ from pathlib import Path
 
 NOBODY = 65534
 CAP_DAC_OVERRIDE = 1
-_PR_SET_KEEPCAPS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 8, 47, 2
+CAP_SETPCAP = 8
+_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP = 28, 1 << 2
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -22,18 +25,18 @@ def needed() -> bool:
 
 
 def possible() -> bool:
-    """Whether root here may do so: Linux, with the capability (containers can take it away)."""
+    """Whether root here may do so: Linux, with the capabilities (containers can take them away)."""
     if not sys.platform.startswith("linux"):
         return False
     status = Path("/proc/self/status").read_text("ascii", "replace")
     held = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> CAP_DAC_OVERRIDE & 1)
+    return all(int(held, 16) >> capability & 1 for capability in (CAP_DAC_OVERRIDE, CAP_SETPCAP))
 
 
 def become_nobody() -> None:
     """Drop to uid and gid 65534, keeping CAP_DAC_OVERRIDE. Raises OSError. For a process about to exec."""
     libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    _check(libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
