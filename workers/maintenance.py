@@ -10,6 +10,7 @@ from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.sweeping import WorkerRow
 from eagle3gen.ledger.writer import LedgerWriter
 from eagle3gen.telemetry import logger
+from workers.watchdog import Watchdog
 
 log = logger(__name__)
 
