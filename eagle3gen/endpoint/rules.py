@@ -1,0 +1,167 @@
+"""What an error means: OpenRouter's table of status codes, its error words, and what only the message says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eagle3gen.endpoint.refusal import Billed, Decision
+
+_RETRY, _FAIL, _PAUSE = Decision.RETRY, Decision.FAIL_PROMPT, Decision.PAUSE_DATASET
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a status code means."""
+
+    kind: str
+    decision: Decision
+    billed: Billed = Billed.NO
+    blames_prompt: bool = True
+
+
+RULES: Mapping[int, Rule] = {
+    400: Rule("invalid_request", _FAIL),
+    401: Rule("key_refused", Decision.PAUSE_KEY),
+    402: Rule("out_of_credit", Decision.PAUSE_KEY),
+    403: Rule("forbidden", _FAIL),
+    404: Rule("no_endpoint", _PAUSE),
+    405: Rule("wrong_endpoint", _PAUSE),
+    408: Rule("timeout", _RETRY, Billed.MAYBE),
+    409: Rule("conflict", _RETRY),
+    413: Rule("too_large", _FAIL),
+    422: Rule("unprocessable", _FAIL),
+    425: Rule("too_early", _RETRY),
+    429: Rule("rate_limited", _RETRY, blames_prompt=False),
+    500: Rule("server_error", _RETRY),
+    502: Rule("host_failed", _RETRY),
+    503: Rule("unavailable", _RETRY, blames_prompt=False),
+    504: Rule("timeout", _RETRY, Billed.MAYBE),
+    524: Rule("timeout", _RETRY, Billed.MAYBE),
+    529: Rule("overloaded", _RETRY, blames_prompt=False),
+}
+STATUS_OF_WORD: Mapping[str, int] = {
+    # OpenRouter's `metadata.error_type`
+    "context_length_exceeded": 400,
+    "max_tokens_exceeded": 400,
+    "token_limit_exceeded": 400,
+    "string_too_long": 400,
+    "invalid_request": 400,
+    "invalid_prompt": 400,
+    "authentication": 401,
+    "payment_required": 402,
+    "permission_denied": 403,
+    "content_policy_violation": 403,
+    "refusal": 403,
+    "not_found": 404,
+    "precondition_failed": 412,
+    "payload_too_large": 413,
+    "unprocessable": 422,
+    "rate_limit_exceeded": 429,
+    "server": 500,
+    "unmapped": 500,
+    "provider_unavailable": 503,
+    "timeout": 504,
+    "provider_overloaded": 529,
+    # the words that OpenAI and its imitators put into `code` or `type`
+    "invalid_request_error": 400,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "insufficient_quota": 402,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "server_error": 500,
+    "api_error": 500,
+    "overloaded_error": 529,
+}
+CONFIG_CODES = frozenset(
+    {
+        "model_not_found",
+        "wrong_endpoint",
+        "no_endpoints",
+        "model_deprecated",
+        "privacy_restricted",
+        "constraint_filtered",
+        "free_variant_ended",
+        "region_restricted",
+    }
+)
+"""`error.availability.code` of faults that every prompt of the dataset would meet."""
+SAYINGS: tuple[tuple[int, str, Rule], ...] = (
+    # A key at its own limit; other 403s are about the prompt.
+    (403, "key limit", Rule("out_of_credit", Decision.PAUSE_KEY)),
+    (403, "your region", Rule("region_restricted", _PAUSE)),
+    (403, "country, region", Rule("region_restricted", _PAUSE)),
+    (400, "is not a valid model id", Rule("unknown_model", _PAUSE)),
+    # A host's own 400 passed on: another host may take the same prompt.
+    (400, "provider returned error", Rule("host_refused", _RETRY)),
+)
+"""What only the message tells apart."""
+UNSENT_PAGES = frozenset({502, 503, 521, 522, 523, 525, 526, 530})
+"""Pages by which an edge says that it could not reach the server behind it."""
+
+
+def rule_for(status: int, message: str) -> Rule:
+    """The rule of a status code; what is unknown is tried again, and may have been billed."""
+    lowered = message.lower()
+    for said_with, words, rule in SAYINGS:
+        if status == said_with and words in lowered:
+            return rule
+    if status in RULES:
+        return RULES[status]
+    if 300 <= status < 400:
+        return Rule("redirected", _PAUSE)
+    if 400 <= status < 500:
+        return Rule("refused", _FAIL)
+    return Rule("server_error", _RETRY, Billed.MAYBE)
+
+
+def rule_for_page(status: int) -> Rule:
+    """The rule of a page that the network in between wrote: no word of the endpoint on key, model or prompt.
+
+    A 400 or 403 page may be a firewall that dislikes this very text, so these count; and 413 will not get smaller.
+    """
+    if status == 413:
+        return RULES[413]
+    if 400 <= status < 500 and status != 408:
+        kind = "rate_limited" if status == 429 else "network_page"
+        return Rule(kind, _RETRY, blames_prompt=status in {400, 403})
+    if status in UNSENT_PAGES:
+        return Rule("network_page", _RETRY, blames_prompt=False)
+    return Rule("network_page", _RETRY, Billed.MAYBE)
+
+
+def heed_availability(rule: Rule, availability: Mapping[str, Any]) -> Rule:
+    """What `error.availability` adds: `retryable` is the endpoint's own word, else its code decides."""
+    code, retryable = availability.get("code"), availability.get("retryable")
+    if rule.decision is Decision.PAUSE_KEY:
+        return rule
+    if retryable is True:
+        return replace(rule, decision=_RETRY, blames_prompt=rule.blames_prompt and rule.decision is not _PAUSE)
+    if isinstance(code, str) and code in CONFIG_CODES:
+        return Rule(code, _PAUSE)
+    if retryable is False and rule.decision is _RETRY:
+        # Availability is a matter of model and hosts: trying again is in vain for every prompt of the dataset.
+        return replace(rule, decision=_PAUSE)
+    return rule
+
+
+def status_of(error: Mapping[str, Any], status: int) -> int:
+    """The code of an error object: a number in any dress, a word, or else the status of the reply."""
+    metadata = error.get("metadata")
+    typed = metadata.get("error_type") if isinstance(metadata, dict) else None
+    if (number := _number(error.get("code"))) is not None:
+        return number
+    for word in (error.get("code"), typed, error.get("error_type"), error.get("type")):
+        if isinstance(word, str) and word.lower() in STATUS_OF_WORD:
+            return STATUS_OF_WORD[word.lower()]
+    number = _number(error.get("http_status"))
+    return number if number is not None else status if status >= 400 else 500
+
+
+def _number(code: Any) -> int | None:
+    if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
+        code = int(code)
+    if isinstance(code, int | float) and 400 <= code < 600:
+        return int(code)
+    return None
