@@ -66,6 +66,8 @@ class Completion:
     finish_reason: str | None
     native_finish_reason: str | None = None
     reasoning: str | None = None
+    hidden_reasoning: bool = False
+    """Whether reasoning was encrypted, summarised or not shown whole: then its tokens cannot be rebuilt."""
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)

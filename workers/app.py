@@ -7,10 +7,11 @@ record of what is in flight: a lost message is rung again, a doubled one finds i
 import contextlib
 import os
 import resource
+import socket
 import warnings
 from typing import Any
 
-from celery import Celery, concurrency
+from celery import Celery
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu.entity import Exchange
 from kombu.entity import Queue as BrokerQueue
@@ -81,20 +82,19 @@ def run_worker(queue: Queue, slots: int, *, name: str | None = None, events: boo
     warnings.filterwarnings("ignore", category=SecurityWarning)
     warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
     _allow_files(slots + FILES_BESIDE_CALLS)
-    # What CELERY_CUSTOM_WORKER_POOL does at the import of Celery, which has happened.
-    concurrency.ALIASES["custom"] = POOL
-    argv = [
-        "--quiet", "worker", "--pool=custom", f"--queues={queue.value}", f"--concurrency={slots}",
-        f"--hostname={name or f'{queue.value}-{os.getpid()}'}@%h", "--without-mingle", "--without-gossip",
-        f"--loglevel={settings.log_level}",
-    ]  # fmt: skip
-    if events:
-        argv.append("--task-events")
-    try:
-        app.worker_main(argv)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0
-    return 0
+    worker = app.Worker(
+        hostname=f"{name or f'{queue.value}-{os.getpid()}'}@{socket.gethostname()}",
+        pool_cls=POOL,
+        queues=[queue.value],
+        concurrency=slots,
+        loglevel=settings.log_level,
+        task_events=events,
+        quiet=True,
+        without_mingle=True,
+        without_gossip=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
 
 
 def _allow_files(needed: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,17 +16,21 @@ from eagle3gen import __version__
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply, read_reply
 from eagle3gen.endpoint.request import CompletionRequest
-from eagle3gen.errors import ServiceUnreachable
+from eagle3gen.errors import ConfigurationError, ServiceUnreachable
 
 BODY_BYTES_MAX = 32 * 2**20
 CONNECT_SECONDS = 10.0
-PING_SECONDS = 10.0
+PING_SECONDS = 5.0
 KEEPALIVE_SECONDS = 60.0
 OPENROUTER_EXTRAS: Mapping[str, Any] = {
     # Prompts are never to be altered on their way, and hidden reasoning could not be rebuilt.
     "plugins": [{"id": "context-compression", "enabled": False}],
     "reasoning": {"exclude": False},
 }
+
+
+LOST = (aiohttp.ClientError, OSError)
+"""What the transport lets through beside httpx's own errors."""
 
 
 class TooLarge(Exception):
@@ -36,14 +41,16 @@ class Endpoint:
     """An OpenAI-compatible endpoint, with a connection for every open call.
 
     httpx over aiohttp's transport: httpx's own pool is quadratic in the number of connections (encode/httpx 3215).
+    Raises ConfigurationError for a key that cannot stand in a header.
     """
 
     def __init__(self, base_url: str, api_key: SecretStr | None, *, connections: int) -> None:
         self.base_url = base_url.rstrip("/")
         self._extras = OPENROUTER_EXTRAS if _is_openrouter(base_url) else {}
         headers = {"Content-Type": "application/json", "User-Agent": f"eagle3gen/{__version__}"}
+        self._key = api_key
         if api_key is not None:
-            headers["Authorization"] = f"Bearer {api_key.get_secret_value()}"
+            headers["Authorization"] = f"Bearer {_checked(api_key.get_secret_value())}"
         # The total deadline is the caller's; only connecting has one of its own.
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         self._http = httpx.AsyncClient(
@@ -53,36 +60,45 @@ class Endpoint:
     async def complete(self, request: CompletionRequest, *, deadline_seconds: float) -> Reply:
         """One answer, or why there is none. Raises nothing but CancelledError, which closes the connection."""
         started = time.monotonic()
+        try:
+            body = request.body(self._extras)
+        except (TypeError, ValueError, RecursionError):
+            # Never shown: the error of the encoder may quote the prompt.
+            message = "the prompt cannot be written as JSON, for instance because it holds half of a character"
+            return _failed("unsendable", message, started, decision=Decision.FAIL_PROMPT)
         headers: Mapping[str, str] = {}
         try:
-            async with asyncio.timeout(deadline_seconds):
-                body = request.body(self._extras)
-                url = f"{self.base_url}/chat/completions"
-                async with self._http.stream("POST", url, content=body) as response:
-                    headers = response.headers
-                    received = await _read(response)
-        except TimeoutError:
-            message = f"no answer within {deadline_seconds:g} s"
-            return _failed("deadline", Billed.MAYBE, message, started, headers)
-        except TooLarge:
-            return _failed("too_large", Billed.MAYBE, "the reply is larger than any answer", started, headers)
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as error:
-            if _never_connected(error):
-                return _failed("unreachable", Billed.NO, f"cannot connect: {_reason(error)}", started, headers)
-            return _failed(
-                "connection_lost", Billed.MAYBE, f"the connection was lost: {_reason(error)}", started, headers
-            )
-        return read_reply(response.status_code, headers, received, time.monotonic() - started)
+            async with (
+                asyncio.timeout(deadline_seconds),
+                self._http.stream("POST", f"{self.base_url}/chat/completions", content=body) as response,
+            ):
+                headers = response.headers
+                received = await _read(response)
+        except (TimeoutError, TooLarge, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
+            return _explained(error, deadline_seconds, started, headers)
+        reply = read_reply(response.status_code, headers, received, time.monotonic() - started)
+        return self._without_key(reply)
+
+    def _without_key(self, reply: Reply) -> Reply:
+        """Some endpoints repeat a key they refuse; it is read again without."""
+        key = self._key.get_secret_value().encode() if self._key else b""
+        if reply.refusal is None or reply.status is None or not key or key not in reply.body:
+            return reply
+        return read_reply(reply.status, {}, reply.body.replace(key, b"***"), reply.seconds)
 
     async def ping(self) -> None:
-        """Raises ServiceUnreachable when nothing answers at the base URL."""
+        """Raises ServiceUnreachable when nothing answers at the base URL, or what answers sends elsewhere."""
         try:
             async with asyncio.timeout(PING_SECONDS):
-                await self._http.get(f"{self.base_url}/models")
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as error:
+                response = await self._http.get(f"{self.base_url}/models")
+        except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
             raise ServiceUnreachable(
                 f"the endpoint {self.base_url} does not answer ({_reason(error)}); check --endpoint-url"
             ) from error
+        if response.is_redirect:
+            raise ServiceUnreachable(
+                f"the endpoint {self.base_url} redirects to {response.headers.get('location')}; check --endpoint-url"
+            )
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -106,19 +122,45 @@ async def _read(response: httpx.Response) -> bytes:
     return b"".join(chunks)
 
 
-def _failed(kind: str, billed: Billed, message: str, started: float, headers: Mapping[str, str]) -> Reply:
-    return Reply(
-        status=None,
-        body=b"",
-        seconds=time.monotonic() - started,
-        refusal=Refusal(
-            kind=kind,
-            decision=Decision.RETRY,
-            billed=billed,
-            message=message,
-            generation_id=headers.get("x-generation-id"),
-        ),
-    )
+def _explained(error: Exception, deadline_seconds: float, started: float, headers: Mapping[str, str]) -> Reply:
+    """A call without a reply: what went wrong, and whether anything can have been sent."""
+    if isinstance(error, TimeoutError):
+        reply = _failed("deadline", f"no answer within {deadline_seconds:g} s", started, billed=Billed.MAYBE)
+    elif isinstance(error, TooLarge):
+        reply = _failed("too_large", "the reply is larger than any answer", started, billed=Billed.MAYBE)
+    elif _never_connected(error):
+        reply = _failed("unreachable", f"cannot connect: {_reason(error)}", started, blames_prompt=False)
+    elif isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | ValueError):
+        message = f"nothing can be sent to this address ({_reason(error)}): wrong --endpoint-url"
+        reply = _failed("wrong_url", message, started, decision=Decision.PAUSE_DATASET)
+    else:
+        message = f"the connection was lost: {_reason(error)}"
+        reply = _failed("connection_lost", message, started, billed=Billed.MAYBE)
+    if reply.refusal is None:
+        raise AssertionError("a failure is a refusal")
+    return replace(reply, refusal=replace(reply.refusal, generation_id=headers.get("x-generation-id")))
+
+
+def _failed(
+    kind: str,
+    message: str,
+    started: float,
+    *,
+    decision: Decision = Decision.RETRY,
+    billed: Billed = Billed.NO,
+    blames_prompt: bool = True,
+) -> Reply:
+    refusal = Refusal(kind=kind, decision=decision, billed=billed, message=message, blames_prompt=blames_prompt)
+    return Reply(status=None, body=b"", seconds=time.monotonic() - started, refusal=refusal)
+
+
+def _checked(key: str) -> str:
+    """The key, which is never shown: not in an error, and not in a log."""
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigurationError(
+            "the API key is empty, or holds a blank, a line break or a character that is not ASCII; set it anew"
+        )
+    return key
 
 
 def _never_connected(error: BaseException) -> bool:

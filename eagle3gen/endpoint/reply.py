@@ -4,19 +4,24 @@ OpenRouter commits to 200 before it knows the outcome: blanks keep the connectio
 an error instead of an answer. So the body decides, and `error` is looked at before `choices`.
 """
 
+import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import InvalidOperation
 from typing import Any
 
 import orjson
 
-from eagle3gen.endpoint.refusal import Billed, Decision, Refusal, retry_after_seconds, rule_for
+from eagle3gen.endpoint.answer import Defect, label, read_answer
+from eagle3gen.endpoint.refusal import Billed, Decision, OutcomeWord, Refusal, billed_by
+from eagle3gen.endpoint.rules import Rule, heed_availability, rule_for, rule_for_page, status_of
 from eagle3gen.endpoint.usage import read_usage
-from eagle3gen.records import Completion, ToolCall, Usage
+from eagle3gen.endpoint.waiting import PAGE_SECONDS, bounded, retry_after_seconds
+from eagle3gen.records import Completion, Usage
 
-MESSAGE_CHARS = 300
+EDGE_CODE = re.compile(rb"error code: (\d{3,4})\b", re.IGNORECASE)
+"""What Cloudflare's edge writes to programs: 1xxx is its own refusal, 52x a failure of the server behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,168 +35,142 @@ class Reply:
     completion: Completion | None = None
     refusal: Refusal | None = None
 
+    @property
+    def outcome(self) -> OutcomeWord:
+        if self.refusal is not None:
+            return self.refusal.outcome
+        cut = self.completion is not None and self.completion.finish_reason == "length"
+        return "truncated" if cut else "success"
+
 
 def read_reply(status: int, headers: Mapping[str, str], body: bytes, seconds: float = 0.0) -> Reply:
     """What the endpoint said."""
-    try:
-        read = _read(status, headers, body)
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError, InvalidOperation, RecursionError) as error:
-        read = _odd("malformed", f"a reply of an unknown shape ({type(error).__name__})", Billed.MAYBE)
+    headers = {name.lower(): value for name, value in headers.items()}
+    read = _read(status, headers, body)
     if isinstance(read, Completion):
         return Reply(status=status, body=body, seconds=seconds, completion=read)
-    header_id = next((v for k, v in headers.items() if k.lower() == "x-generation-id"), None)
-    return Reply(
-        status=status,
-        body=body,
-        seconds=seconds,
-        refusal=replace(read, generation_id=read.generation_id or header_id),
-    )
+    generation_id = read.generation_id or label(headers.get("x-generation-id"))
+    return Reply(status=status, body=body, seconds=seconds, refusal=replace(read, generation_id=generation_id))
 
 
 def _read(status: int, headers: Mapping[str, str], body: bytes) -> Completion | Refusal:
     text = body.strip()
-    if not text:
-        return _no_json(status, headers, "an empty reply")
-    try:
-        data = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _no_json(status, headers, _start_of(text))
+    data = _json(text)
+    if 300 <= status < 400:
+        return _redirected(status, headers)
     if not isinstance(data, dict):
-        return _no_json(status, headers, _start_of(text))
+        return _page(status, headers, text)
     usage = read_usage(data.get("usage"), text)
-    if data.get("error"):
-        return _error(status, headers, data, data["error"], usage)
+    origin: dict[str, Any] = {
+        "usage": usage,
+        "generation_id": label(data.get("id")),
+        "host": label(data.get("provider")),
+    }
+    error = data.get("error") or _choice_error(data)
+    if not error and "message" in data and not data.get("choices"):
+        error = data  # the error object alone, without its wrapper
+    if error:
+        return replace(_error(status, headers, error, usage), **_known(origin))
     if status >= 400:
-        return _by_status(status, headers, _sentence(data), usage, data)
-    choices = data.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return replace(_odd("no_choices", "a reply without an answer", Billed.MAYBE), **_origin(data, usage))
-    if choices[0].get("error"):
-        return _error(status, headers, data, choices[0]["error"], usage)
-    return _completion(data, choices[0], usage)
+        return replace(_ruled(rule_for(status, _sentence(data)), status, headers, _sentence(data)), **origin)
+    try:
+        return read_answer(data, usage)
+    except Defect as defect:
+        return _defective(defect, usage, origin)
 
 
-def _completion(data: dict[str, Any], choice: dict[str, Any], usage: Usage) -> Completion | Refusal:
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        return replace(_odd("no_message", "an answer without a message", _billed(usage)), **_origin(data, usage))
-    completion = Completion(
-        generation_id=_text(data.get("id")),
-        model=_text(data.get("model")),
-        host=_text(data.get("provider")),
-        finish_reason=_text(choice.get("finish_reason")),
-        native_finish_reason=_text(choice.get("native_finish_reason")),
-        reasoning=_text(message.get("reasoning")) or _text(message.get("reasoning_content")),
-        content=_content(message.get("content")),
-        tool_calls=tuple(_tool_call(call) for call in message.get("tool_calls") or ()),
-        usage=usage,
+def _defective(defect: Defect, usage: Usage, origin: Mapping[str, Any]) -> Refusal:
+    refusal = Refusal(
+        kind=defect.kind,
+        decision=Decision.RETRY,
+        billed=billed_by(usage, Billed.MAYBE),
+        message=defect.sentence,
+        defective=True,
     )
-    defect = _defect(completion, message)
-    if defect is not None:
-        kind, sentence = defect
-        return replace(_odd(kind, sentence, _billed(usage)), **_origin(data, usage))
-    return completion
+    return replace(refusal, **origin)
 
 
-def _defect(completion: Completion, message: dict[str, Any]) -> tuple[str, str] | None:
-    """Why an answer cannot be used although it was given; None for a sound one."""
-    if completion.finish_reason is None:
-        return "no_finish_reason", "an answer that does not say how it ended"
-    if completion.finish_reason == "error":
-        return "host_failed", "the host failed in the middle of the answer"
-    if completion.finish_reason == "content_filter":
-        return "content_filter", "the answer was cut by a content filter"
-    if completion.finish_reason == "length":
-        if completion.reasoning or completion.content or completion.tool_calls:
-            return None
-        return "empty", "an answer without any text"
-    if not completion.content and not completion.tool_calls:
-        if completion.reasoning:
-            return "all_in_reasoning", "the whole answer stands in the reasoning"
-        return "empty", "an answer without any text"
-    if not completion.reasoning and message.get("reasoning_details"):
-        return "hidden_reasoning", "the reasoning is encrypted or summarised, so its tokens cannot be rebuilt"
-    return None
-
-
-def _error(status: int, headers: Mapping[str, str], data: dict[str, Any], error: Any, usage: Usage) -> Refusal:
+def _error(status: int, headers: Mapping[str, str], error: Any, usage: Usage) -> Refusal:
     """All dialects: `{code, message, metadata}`, the typed one, the one with `availability`, and a bare string."""
     if not isinstance(error, dict):
-        return _by_status(status if status >= 400 else 500, headers, str(error), usage, data)
-    code = error.get("code") or error.get("http_status") or status
-    number = int(code) if str(code).isdigit() else status
-    number = number if number >= 400 else 500
-    metadata, availability = _object(error, "metadata"), _object(error, "availability")
-    nested = _object(metadata, "headers")
-    refusal = _by_status(
-        number, {**headers, **{str(k): str(v) for k, v in nested.items()}}, _sentence(error), usage, data
+        error = {"message": error if isinstance(error, str) else None}
+    number, sentence = status_of(error, status), _sentence(error)
+    metadata, availability = _object(error.get("metadata")), _object(error.get("availability"))
+    nested = {str(k).lower(): str(v) for k, v in _object(metadata.get("headers")).items()}
+    rule = heed_availability(rule_for(number, sentence), availability)
+    refusal = _ruled(rule, number, {**headers, **nested}, sentence)
+    # A refused call is charged for only if its bill says so: 0 USD beside tokens is the insurance at work.
+    unbilled = usage.cost_usd is not None and not usage.cost_usd
+    refusal = replace(refusal, billed=Billed.NO if unbilled else billed_by(usage, rule.billed))
+    for wait in (metadata.get("retry_after_seconds"), availability.get("retry_after")):
+        if (seconds := bounded(wait)) is not None:
+            refusal = replace(refusal, retry_after_seconds=seconds)
+            break
+    return replace(refusal, host=label(metadata.get("provider_name")))
+
+
+def _ruled(rule: Rule, status: int, headers: Mapping[str, str], sentence: str) -> Refusal:
+    return Refusal(
+        kind=rule.kind,
+        decision=rule.decision,
+        billed=rule.billed,
+        message=f"{status}: {sentence}",
+        blames_prompt=rule.blames_prompt,
+        retry_after_seconds=retry_after_seconds(headers, time.time()),
     )
-    wait = next((w for w in (metadata.get("retry_after_seconds"), availability.get("retry_after")) if w), None)
-    if isinstance(wait, int | float):
-        refusal = replace(refusal, retry_after_seconds=max(0.0, float(wait)))
-    if availability.get("retryable") is True and refusal.decision is not Decision.PAUSE_KEY:
-        refusal = replace(refusal, decision=Decision.RETRY)
-    host = _text(metadata.get("provider_name"))
-    return replace(refusal, host=refusal.host or host)
 
 
-def _object(data: dict[str, Any], name: str) -> dict[str, Any]:
-    value = data.get(name)
+def _page(status: int, headers: Mapping[str, str], text: bytes) -> Refusal:
+    """No JSON: a page of the network in between, or a reply cut off, which may have been an answer and billed."""
+    start = label(text[:80].decode("utf-8", "replace")) or "an empty reply"
+    edge = EDGE_CODE.search(text[:200])
+    if status < 400 and edge is not None:
+        code = int(edge[1])
+        status = 429 if code == 1015 else 403 if code >= 1000 else code
+    if status < 400 and not text.startswith(b"<"):
+        message = f"a reply that ended without its JSON: {start}"
+        return Refusal(kind="cut_off", decision=Decision.RETRY, billed=Billed.MAYBE, message=message)
+    refusal = _ruled(rule_for_page(status), status, headers, f"a page of the network, not of the endpoint: {start}")
+    if refusal.decision is not Decision.RETRY or refusal.retry_after_seconds is not None:
+        return refusal
+    return replace(refusal, retry_after_seconds=PAGE_SECONDS)
+
+
+def _redirected(status: int, headers: Mapping[str, str]) -> Refusal:
+    where = label(headers.get("location")) or "another address"
+    return _ruled(rule_for(status, ""), status, {}, f"the endpoint redirects to {where}: wrong --endpoint-url")
+
+
+def _json(text: bytes) -> Any:
+    """The value, or None. orjson refuses halves of characters, which an answer may hold: those are read by json."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if rb"\ud" not in text.lower():
+            return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _choice_error(data: Mapping[str, Any]) -> Any:
+    choices = data.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return _object(first).get("error")
+
+
+def _known(origin: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in origin.items() if value is not None}
+
+
+def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _by_status(status: int, headers: Mapping[str, str], sentence: str, usage: Usage, data: dict[str, Any]) -> Refusal:
-    rule = rule_for(status, sentence)
-    billed = Billed.YES if usage.cost_usd else rule.billed
-    return replace(
-        Refusal(kind=rule.kind, decision=rule.decision, billed=billed, message=f"{status}: {sentence}"),
-        retry_after_seconds=retry_after_seconds(headers, time.time()),
-        **_origin(data, usage),
-    )
-
-
-def _no_json(status: int, headers: Mapping[str, str], start: str) -> Refusal:
-    """A page of the network in between, or a reply cut off: an answer may have been made and billed."""
-    if status >= 400:
-        return _by_status(status, headers, start, Usage(), {})
-    return _odd("cut_off", f"a reply that ended without its JSON: {start}", Billed.MAYBE)
-
-
-def _odd(kind: str, sentence: str, billed: Billed) -> Refusal:
-    return Refusal(kind=kind, decision=Decision.RETRY, billed=billed, message=sentence)
-
-
-def _billed(usage: Usage) -> Billed:
-    return Billed.YES if usage.completion_tokens is not None else Billed.MAYBE
-
-
-def _origin(data: dict[str, Any], usage: Usage) -> dict[str, Any]:
-    return {"usage": usage, "generation_id": _text(data.get("id")), "host": _text(data.get("provider"))}
-
-
-def _tool_call(call: dict[str, Any]) -> ToolCall:
-    function = call["function"]
-    arguments = function["arguments"]
-    if not isinstance(arguments, str):
-        raise TypeError("arguments that are no text are not what the model wrote")
-    return ToolCall(id=str(call.get("id") or ""), name=str(function["name"]), arguments=arguments)
-
-
-def _content(content: Any) -> str | None:
-    """The text of a message; parts are joined. Never stripped: blanks are tokens."""
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content if part.get("type") == "text")
-    return _text(content)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _sentence(error: dict[str, Any]) -> str:
-    message = error.get("message") or error.get("detail") or error.get("object") or "no message"
-    return str(message)[:MESSAGE_CHARS]
-
-
-def _start_of(text: bytes) -> str:
-    return text[:80].decode("utf-8", "replace").replace("\n", " ")
+def _sentence(error: Mapping[str, Any]) -> str:
+    """What is said, without what was sent: validation errors repeat the prompt beside their `msg`."""
+    said = error.get("message") or error.get("detail") or error.get("object")
+    if isinstance(said, list):
+        said = "; ".join(item["msg"] for item in said if isinstance(item, dict) and isinstance(item.get("msg"), str))
+    return label(said) or "no message"

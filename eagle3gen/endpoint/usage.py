@@ -24,8 +24,8 @@ def read_usage(usage: Any, body: bytes) -> Usage:
     return Usage(
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
-        reasoning_tokens=_count(_object(usage, "completion_tokens_details").get("reasoning_tokens")),
-        cached_tokens=_count(_object(usage, "prompt_tokens_details").get("cached_tokens")),
+        reasoning_tokens=_count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        cached_tokens=_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         cost_usd=None if usage.get("cost") is None else _cost(_exact(usage, body)),
     )
 
@@ -34,25 +34,42 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TOKENS_MAX else None
 
 
-def _object(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = usage.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _exact(usage: Mapping[str, Any], body: bytes) -> Mapping[str, Any]:
     """The same object with its numbers as decimals.
 
-    A body of a long answer is read only where the bill stands, if `"usage"` stands there once; the answer itself or
-    other fields may spell it too, and then the whole body is read.
+    A long answer is read only from where the bill stands, if `"usage"` stands there once and what follows is the
+    bill; the answer or other objects may spell the word too, and then the whole body is read.
     """
-    decoder = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
+    exact = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
     try:
-        if body.count(b'"usage"') == 1:
-            start = body.find(b"{", body.find(b'"usage"'))
-            found, _ = decoder.raw_decode(body[start:].decode())
-            if isinstance(found, dict) and found == usage | _decimals(found):
-                return found
-        found = decoder.decode(body.decode()).get("usage")
-    except (ValueError, AttributeError, RecursionError, InvalidOperation):
+        if body.count(b'"usage"') == 1 and (start := body.find(b"{", body.find(b'"usage"'))) >= 0:
+            text = body[start:].decode()
+            if json.JSONDecoder().raw_decode(text)[0] == usage:
+                return _mapping(exact.raw_decode(text)[0])
+        return _mapping(_mapping(exact.decode(body.decode())).get("usage"))
+    except (ValueError, RecursionError, InvalidOperation):
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def _cost(exact: Mapping[str, Any]) -> Decimal | None:
+    """What the call cost the user: `cost`, and under BYOK the upstream's bill beside it."""
+    cost = _money(exact.get("cost"))
+    upstream = _money(_mapping(exact.get("cost_details")).get("upstream_inference_cost"))
+    if cost is not None and upstream is not None and exact.get("is_byok") is True:
+        return cost + upstream
+    return cost
+
+
+def _money(value: Any) -> Decimal | None:
+    if isinstance(value, str):
+        try:
+            value = Decimal(value)
+        except InvalidOperation:
+            return None
+    if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value < USD_MAX:
+        return None
+    return value if value.adjusted() >= -DIGITS_MAX or not value else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

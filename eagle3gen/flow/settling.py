@@ -7,21 +7,25 @@
 | refused, certainly not billed      | released | pending later, or failed    |
 | refused, billed                    | settled  | pending later, or failed    |
 | no word on the bill                | held     | pending later, or failed    |
+| an outage or a limit, not billed   | released | pending later, not counted  |
 | stopped or shut down in the call   | held     | pending, not counted        |
 """
 
 import random
 from dataclasses import replace
 
-from eagle3gen.endpoint.refusal import Billed, Decision, Refusal, backoff_seconds
+from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply
+from eagle3gen.endpoint.waiting import backoff_seconds, outage_seconds
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.settlements import Settlement, StoredSample
 from eagle3gen.ledger.states import Outcome, PromptState
-from eagle3gen.records import Completion, Usage, Verdict
+from eagle3gen.records import Completion, Verdict
 
 TRIES_MAX = 8
 """Counted attempts per prompt; with the backoff they span several minutes."""
+PAID_TRIES_MAX = 2
+"""A prompt whose answers are paid for and useless is given up sooner."""
 
 _OUTCOMES = {Billed.NO: Outcome.RELEASED, Billed.YES: Outcome.SETTLED, Billed.MAYBE: Outcome.HELD}
 
@@ -52,18 +56,25 @@ def refused(claim: Claim, reply: Reply, refusal: Refusal, rng: random.Random) ->
         status=reply.status,
         generation_id=refusal.generation_id,
         host=refusal.host,
-        usage=refusal.usage or Usage(),
+        usage=refusal.usage,
     )
     match refusal.decision:
         case Decision.PAUSE_DATASET | Decision.PAUSE_KEY:
             return settlement
         case Decision.FAIL_PROMPT:
             return replace(settlement, prompt_state=PromptState.FAILED, count_try=True)
-        case Decision.RETRY if claim.tries >= TRIES_MAX:
+        case Decision.RETRY if not refusal.blames_prompt and refusal.billed is Billed.NO:
+            # An outage meets every prompt, for as long as it lasts. What may cost money is counted all the same.
+            return replace(settlement, not_before_seconds=outage_seconds(refusal.retry_after_seconds, rng))
+        case Decision.RETRY if claim.tries >= _tries_max(refusal):
             return replace(settlement, prompt_state=PromptState.FAILED, count_try=True)
         case Decision.RETRY:
             wait = backoff_seconds(claim.tries, refusal.retry_after_seconds, rng)
             return replace(settlement, not_before_seconds=wait, count_try=True)
+
+
+def _tries_max(refusal: Refusal) -> int:
+    return PAID_TRIES_MAX if refusal.billed is Billed.YES else TRIES_MAX
 
 
 def untouched(claim: Claim, reason: str) -> Settlement:

@@ -37,6 +37,8 @@ def make_sample(
         prompt_ids = tokenizer.prompt_ids(messages, tools)
     except InputError as error:
         return _sample(tokenizer, [], [], Verdict.UNDERIVED, reason=str(error))
+    if completion.hidden_reasoning:
+        return _sample(tokenizer, prompt_ids, [], Verdict.UNDERIVED, reason="the reasoning was not shown whole")
     try:
         rebuilt = rebuild(tokenizer.encoding, completion, messages)
     except UnicodeEncodeError:

@@ -77,14 +77,14 @@ def test_the_lock_holds_hashes_and_no_addresses() -> None:
     """Every pinned version has a hash, and no download address is committed."""
     text = (ROOT / "constraints.txt").read_text("utf-8")
     assert "://" not in text
-    pins = re.findall(r"^[a-z0-9][\w.-]*(?:\[[\w,]+\])?==.*\\$", text, re.M)
+    pins = re.findall(r"^[a-z0-9][\w.-]*(?:\[[\w,]+\])?==.*\\$", text, re.MULTILINE)
     assert len(pins) > 50
-    assert len(pins) == len(re.findall(r"^[a-z0-9].*==", text, re.M))
+    assert len(pins) == len(re.findall(r"^[a-z0-9].*==", text, re.MULTILINE))
 
 
 def test_help_is_quick() -> None:
     """Importing the command line loads none of the heavy libraries."""
-    heavy = "transformers tiktoken tokenizers celery sqlalchemy numpy flower".split()
+    heavy = ["transformers", "tiktoken", "tokenizers", "celery", "sqlalchemy", "numpy", "flower"]
     code = f"import sys, eagle3gen.cli; print([m for m in {heavy!r} if m in sys.modules])"
     import sys
 

@@ -236,7 +236,7 @@ async def test_the_writer_waits_while_the_database_is_away_and_loses_nothing(led
                 await asyncio.sleep(0.02)
 
     async def settle(claim) -> None:
-        await asyncio.sleep(random.random() * 0.2)  # noqa: S311
+        await asyncio.sleep(random.random() * 0.2)
         await writer.settle(answered(claim, 10))
 
     await asyncio.gather(cut_connections(), *(settle(c) for c in claims))
@@ -329,7 +329,7 @@ async def test_forgetting_workers_holds_whatever_they_left_open(ledger, writer) 
 @pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(3)])
 async def test_whatever_happens_the_cap_holds_and_the_books_balance(ledger, seed) -> None:
     """Several workers, doubled messages, random endings, lost workers, a moving cap; the seed is in the test's name."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     cap = rng.randint(500, 4000)
     dataset_id = await fill(ledger, 120, cap=cap)
     writers = [LedgerWriter(ledger, uuid.uuid4(), batch=rng.randint(1, 50)) for _ in range(3)]
