@@ -41,12 +41,12 @@ class Endpoint:
     """An OpenAI-compatible endpoint, with a connection for every open call.
 
     httpx over aiohttp's transport: httpx's own pool is quadratic in the number of connections (encode/httpx 3215).
-    Raises ConfigurationError for a key that cannot stand in a header.
+    Raises ConfigurationError for an address that is no URL and a key that cannot stand in a header.
     """
 
     def __init__(self, base_url: str, api_key: SecretStr | None, *, connections: int) -> None:
         self.base_url = base_url.rstrip("/")
-        self._extras = OPENROUTER_EXTRAS if _is_openrouter(base_url) else {}
+        self._extras = OPENROUTER_EXTRAS if _is_openrouter(_host(base_url)) else {}
         headers = {"Content-Type": "application/json", "User-Agent": f"eagle3gen/{__version__}"}
         self._key = api_key
         if api_key is not None:
@@ -77,14 +77,11 @@ class Endpoint:
         except (TimeoutError, TooLarge, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
             return _explained(error, deadline_seconds, started, headers)
         reply = read_reply(response.status_code, headers, received, time.monotonic() - started)
-        return self._without_key(reply)
-
-    def _without_key(self, reply: Reply) -> Reply:
-        """Some endpoints repeat a key they refuse; it is read again without."""
         key = self._key.get_secret_value().encode() if self._key else b""
-        if reply.refusal is None or reply.status is None or not key or key not in reply.body:
+        if reply.refusal is None or not key or key not in received:
             return reply
-        return read_reply(reply.status, {}, reply.body.replace(key, b"***"), reply.seconds)
+        # Some endpoints repeat a key they refuse: it is read again without.
+        return read_reply(response.status_code, headers, received.replace(key, b"***"), reply.seconds)
 
     async def ping(self) -> None:
         """Raises ServiceUnreachable when nothing answers at the base URL, or what answers sends elsewhere."""
@@ -124,13 +121,13 @@ async def _read(response: httpx.Response) -> bytes:
 
 def _explained(error: Exception, deadline_seconds: float, started: float, headers: Mapping[str, str]) -> Reply:
     """A call without a reply: what went wrong, and whether anything can have been sent."""
-    if isinstance(error, TimeoutError):
+    if _never_connected(error):
+        reply = _failed("unreachable", f"cannot connect: {_reason(error)}", started, blames_prompt=False)
+    elif isinstance(error, TimeoutError):
         reply = _failed("deadline", f"no answer within {deadline_seconds:g} s", started, billed=Billed.MAYBE)
     elif isinstance(error, TooLarge):
         reply = _failed("too_large", "the reply is larger than any answer", started, billed=Billed.MAYBE)
-    elif _never_connected(error):
-        reply = _failed("unreachable", f"cannot connect: {_reason(error)}", started, blames_prompt=False)
-    elif isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | ValueError):
+    elif not headers and isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | ValueError):
         message = f"nothing can be sent to this address ({_reason(error)}): wrong --endpoint-url"
         reply = _failed("wrong_url", message, started, decision=Decision.PAUSE_DATASET)
     else:
@@ -177,6 +174,16 @@ def _reason(error: BaseException) -> str:
     return first[:200] or type(error).__name__
 
 
-def _is_openrouter(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationError(f"the endpoint {url} is no http or https address; check --endpoint-url")
+    return parts.hostname or ""
+
+
+def _is_openrouter(host: str) -> bool:
     return host == "openrouter.ai" or host.endswith(".openrouter.ai")

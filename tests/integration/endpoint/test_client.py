@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 import struct
+import sys
 
 import orjson
 import pytest
@@ -45,11 +46,16 @@ async def read_request(reader) -> tuple[bytes, bytes]:
 async def serving(talk, *, key=None):
     """An endpoint whose server answers each connection with `talk(reader, writer)`."""
 
+    talks = set()
+
     async def one(reader, writer):
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await talk(reader, writer)
-            await writer.drain()
-        writer.close()
+        talks.add(asyncio.current_task())
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await talk(reader, writer)
+                await writer.drain()
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(one, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -59,6 +65,10 @@ async def serving(talk, *, key=None):
     finally:
         await endpoint.close()
         server.close()
+        for open_talk in talks:
+            open_talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close in the loop's next turn
 
 
 async def refusal_of(talk, *, deadline=5.0, key=None):
@@ -188,15 +198,42 @@ async def test_nothing_listens(free_port):
     assert reply.outcome == "transient"
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "127.0.0.1/v1", "http://[::1/v1", "http://127.0.0.1:x/v1"])
-async def test_an_address_that_is_none_pauses_the_dataset(url):
-    """Nothing was sent, and no prompt could be."""
-    with contextlib.suppress(ValueError):  # urlsplit itself refuses some
-        endpoint = Endpoint(url, None, connections=1)
+@pytest.mark.skipif(sys.platform != "linux", reason="a full backlog drops connections only on Linux")
+async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch):
+    """Connecting has a deadline of its own, and what was never connected was never billed."""
+    monkeypatch.setattr("eagle3gen.endpoint.client.CONNECT_SECONDS", 0.2)
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.settimeout(0)
+            filler.connect_ex(full.getsockname())
+        endpoint = Endpoint(f"http://127.0.0.1:{full.getsockname()[1]}/v1", None, connections=1)
         reply = await endpoint.complete(REQUEST, deadline_seconds=5)
         await endpoint.close()
-        assert reply.refusal is not None
-        assert (reply.refusal.decision, reply.refusal.billed) == (Decision.PAUSE_DATASET, Billed.NO)
+    assert reply.refusal is not None
+    assert (reply.refusal.kind, reply.refusal.billed) == ("unreachable", Billed.NO)
+    assert reply.seconds < 2
+
+
+@pytest.mark.parametrize("url", ["ftp://h/v1", "127.0.0.1/v1", "", "http://", "http://[::1/v1", "http://h:x/v1"])
+def test_an_address_that_is_none_is_refused(url):
+    """Before anything is claimed or sent."""
+    with pytest.raises(ConfigurationError, match="check --endpoint-url"):
+        Endpoint(url, None, connections=1)
+
+
+@pytest.mark.parametrize("url", ["http://a\x00b/v1", "http://" + "a" * 70 + "..b/v1", "http://\u2024\u2024/v1"])
+async def test_a_host_name_that_is_none_pauses_or_waits(url):
+    """What only the transport finds out costs nothing and loses no prompt."""
+    endpoint = Endpoint(url, None, connections=1)
+    reply = await endpoint.complete(REQUEST, deadline_seconds=5)
+    await endpoint.close()
+    assert reply.refusal is not None
+    assert reply.refusal.billed is Billed.NO
+    assert reply.refusal.decision is Decision.PAUSE_DATASET or not reply.refusal.blames_prompt
 
 
 async def test_a_closed_idle_connection_is_not_an_error():
@@ -315,7 +352,7 @@ async def test_a_ping_without_an_answer_says_so(free_port, monkeypatch):
         await asyncio.sleep(1)
 
     async with serving(silent) as endpoint:
-        with pytest.raises(ServiceUnreachable, match="does not answer.*check --endpoint-url"):
+        with pytest.raises(ServiceUnreachable, match=r"does not answer.*check --endpoint-url"):
             await endpoint.ping()
     endpoint = Endpoint(f"http://127.0.0.1:{free_port}/v1", None, connections=1)
     with pytest.raises(ServiceUnreachable, match="does not answer"):

@@ -92,7 +92,7 @@ async def test_the_cap_admits_no_hold_beyond_it_and_the_rest_is_pending_again(le
 async def test_what_a_settlement_frees_can_be_claimed_in_the_same_commit(ledger, writer) -> None:
     ids = await queued(ledger, await fill(ledger, 2, cap=110))
     first = await writer.claim(ids[0])
-    settled, second = await asyncio.gather(writer.settle(answered(first, 10)), writer.claim(ids[1]))
+    _, second = await asyncio.gather(writer.settle(answered(first, 10)), writer.claim(ids[1]))
     assert second is not None
 
 

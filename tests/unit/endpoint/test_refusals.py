@@ -140,7 +140,7 @@ SHAPES = [
     ("odd digit", 200, error("²"), "server_error", RETRY, NO, "transient"),
     ("odd digits at 429", 429, error("٤٢٩"), "rate_limited", RETRY, NO, "rate_limited"),
     ("huge code", 200, error(10**19), "server_error", RETRY, NO, "transient"),
-    ("boolean code", 503, error(True), "unavailable", RETRY, NO, "transient"),
+    ("boolean code", 503, error(code=True), "unavailable", RETRY, NO, "transient"),
     ("quota at 429", 429, error("insufficient_quota"), "out_of_credit", KEY, NO, "budget"),
     ("302", 302, b"", "redirected", PAUSE, NO, "permanent_config"),
     ("308 with JSON", 308, {"choices": []}, "redirected", PAUSE, NO, "permanent_config"),
