@@ -14,18 +14,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 import uvloop
-from billiard.einfo import ExceptionInfo
 from celery.concurrency.base import BasePool
-from celery.exceptions import SoftTimeLimitExceeded, Terminated
+from celery.exceptions import Terminated
 from celery.worker import state as worker_state
 from kombu.utils.imports import symbol_by_name
 
 from eagle3gen.errors import Eagle3genError
 from eagle3gen.telemetry import logger
+from workers.jobs import Job, Load, error_info, timed_out
 
 log = logger(__name__)
 
@@ -37,38 +36,6 @@ LIFESPAN = "workers.runtime:lifespan"
 
 current_task_id: contextvars.ContextVar[str | None] = contextvars.ContextVar("current_task_id", default=None)
 """The Celery task id of the running body; `task.request` is thread-local and would be wrong on a shared loop."""
-
-
-@dataclass(eq=False)
-class Job:
-    """One message on its way through the pool. Celery keeps a weak reference to it, to terminate it."""
-
-    pool: "AsyncPool"
-    name: str
-    id: str
-    args: list[Any]
-    kwargs: dict[str, Any]
-    on_accepted: Callable[[int, float], None]
-    on_done: Callable[[tuple[int, Any, float]], None]
-    on_error: Callable[[Any], None]
-    on_timeout: Callable[[bool, float], None]
-    soft_limit: float | None
-    hard_limit: float | None
-    task: asyncio.Task[Any] | None = None
-    report: Callable[[], None] = field(default=lambda: None)
-
-    def terminate(self, _signal: Any = None) -> None:
-        """Cancel the body; it settles what it has begun. Called by revoke(terminate=True)."""
-        self.pool.cancel(self)
-
-
-@dataclass(slots=True)
-class Load:
-    """What the pool has on its hands; read from any thread."""
-
-    concurrency: int
-    in_flight: int = 0
-    started: int = 0
 
 
 class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
@@ -174,7 +141,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
         """
         name, task_id, request = args[:3]
         job = Job(
-            pool=self,
+            cancel=self.cancel,
             name=name,
             id=task_id,
             args=request["args"],
@@ -212,10 +179,10 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
             async with asyncio.timeout(limit) as deadline:
                 value = await self.app.tasks[job.name].run(*job.args, **job.kwargs)
         except asyncio.CancelledError:
-            self._finish(job, lambda: job.on_error(_info(Terminated("cancelled"))))
+            self._finish(job, lambda: job.on_error(error_info(Terminated("cancelled"))))
         except TimeoutError as error:
             if deadline.expired():
-                self._finish(job, lambda: _timed_out(job, limit or 0.0))
+                self._finish(job, lambda: timed_out(job, limit or 0.0))
             else:
                 self._fail(job, error, started)
         except Exception as error:  # noqa: BLE001  whatever a body raises is a failed task, never a dead pool
@@ -225,7 +192,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
             self._finish(job, lambda: job.on_done((0, value, runtime)))
 
     def _fail(self, job: Job, error: Exception, started: float) -> None:
-        info, runtime = _info(error), time.monotonic() - started
+        info, runtime = error_info(error), time.monotonic() - started
         log.error("task.failed", task=job.name, id=job.id, reason=str(error), kind=type(error).__name__)
         self._finish(job, lambda: job.on_done((1, info, runtime)))
 
@@ -285,17 +252,6 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
             "processes": [os.getpid()],
         }
         return info
-
-
-def _info(error: BaseException) -> Any:
-    return ExceptionInfo((type(error), error, error.__traceback__))
-
-
-def _timed_out(job: Job, limit: float) -> None:
-    soft = job.soft_limit is not None and limit == job.soft_limit
-    job.on_timeout(soft, limit)
-    if soft:
-        job.on_error(_info(SoftTimeLimitExceeded(limit)))
 
 
 def _lose_connection() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from kombu.exceptions import KombuError, OperationalError
+import redis
+from kombu.exceptions import KombuError
 
 from eagle3gen.errors import ConfigurationError, ServiceUnreachable
 from eagle3gen.records import Queue
@@ -72,9 +73,9 @@ def _told(app: Any, call: Callable[[], Result]) -> Result:
     """The result, or ServiceUnreachable with the broker's place but never its password."""
     try:
         return call()
-    except ImportError as error:
+    except (ImportError, KeyError) as error:
         raise ConfigurationError("REDIS_URL is not an address such as redis://host:6379/0") from error
-    except (KombuError, OperationalError, OSError, *app.connection_for_write().connection_errors) as error:
+    except (KombuError, redis.RedisError, OSError) as error:
         parts = urlsplit(app.conf.broker_url or "")
         where = f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -96,6 +96,11 @@ class Endpoint:
             raise ServiceUnreachable(
                 f"the endpoint {self.base_url} redirects to {response.headers.get('location')}; check --endpoint-url"
             )
+        # Not every API lists its models, but a web page in place of JSON is none.
+        if response.status_code >= 400 and "json" not in response.headers.get("content-type", ""):
+            raise ServiceUnreachable(
+                f"{self.base_url} answers {response.status_code} with a page, not with an API; check --endpoint-url"
+            )
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -339,9 +339,17 @@ async def test_the_key_is_nowhere_to_be_seen(caplog):
 
 
 async def test_a_ping_is_answered():
-    """Any answer will do: not every endpoint lists its models."""
-    async with serving(answering(plain("404 Not Found", b"{}"))) as endpoint:
+    """Any API will do: not every endpoint lists its models."""
+    async with serving(answering(plain("404 Not Found", b"{}", "Content-Type: application/json\r\n"))) as endpoint:
         await endpoint.ping()
+
+
+async def test_a_web_page_is_no_endpoint():
+    """A wrong path shows before anything is enqueued."""
+    page = plain("404 Not Found", b"<html>nothing here</html>", "Content-Type: text/html\r\n")
+    async with serving(answering(page)) as endpoint:
+        with pytest.raises(ServiceUnreachable, match="check --endpoint-url"):
+            await endpoint.ping()
 
 
 async def test_a_ping_without_an_answer_says_so(free_port, monkeypatch):

@@ -1,6 +1,7 @@
 """Claims and settlements through the group-committing writer, on a real Postgres."""
 
 import asyncio
+import os
 import random
 import uuid
 from decimal import Decimal
@@ -53,7 +54,7 @@ async def test_a_prompt_goes_from_queued_to_done_with_its_money(ledger, writer) 
     await writer.settle(answered(claim, 42, "0.00000123456789"))
     found = await one(ledger)
     assert (found.done, found.spent_tokens, found.open_tokens) == (1, 42, 0)
-    assert found.cost_usd == Decimal("0.00000123456789").quantize(Decimal("1e-12"))
+    assert found.cost_usd == Decimal("0.00000123456789")
 
 
 async def test_a_doubled_message_gets_no_second_claim(ledger, writer) -> None:
@@ -148,6 +149,7 @@ async def test_a_bill_without_tokens_is_unknown_and_holds_the_worst(ledger, writ
     await writer.settle(answered(claim, usage=usage))
     found = await one(ledger)
     assert (found.spent_tokens, found.held_tokens) == (0, 100)
+    assert found.cost_usd == (usage.cost_usd or 0)
 
 
 async def test_a_missing_cost_is_counted_as_unpriced_and_not_as_nothing(ledger, writer) -> None:
@@ -326,9 +328,11 @@ async def test_forgetting_workers_holds_whatever_they_left_open(ledger, writer) 
     assert (await one(ledger)).held_tokens == 100
 
 
-@pytest.mark.parametrize("seed", [random.randrange(10**6) for _ in range(3)])
-async def test_whatever_happens_the_cap_holds_and_the_books_balance(ledger, seed) -> None:
-    """Several workers, doubled messages, random endings, lost workers, a moving cap; the seed is in the test's name."""
+@pytest.mark.parametrize("round_", range(3))
+async def test_whatever_happens_the_cap_holds_and_the_books_balance(ledger, round_) -> None:
+    """Several workers, doubled messages, random endings, lost workers. EAGLE3GEN_TEST_SEED replays a failure."""
+    seed = int(os.environ.get("EAGLE3GEN_TEST_SEED") or random.randrange(10**6))
+    print(f"EAGLE3GEN_TEST_SEED={seed}")  # noqa: T201
     rng = random.Random(seed)
     cap = rng.randint(500, 4000)
     dataset_id = await fill(ledger, 120, cap=cap)

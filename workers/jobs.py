@@ -1,0 +1,54 @@
+"""One message on its way through the pool, and the pool's load."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from billiard.einfo import ExceptionInfo
+from celery.exceptions import SoftTimeLimitExceeded
+
+
+@dataclass(eq=False)
+class Job:
+    """One message on its way through the pool. Celery keeps a weak reference to it, to terminate it."""
+
+    cancel: Callable[["Job"], None]
+    name: str
+    id: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    on_accepted: Callable[[int, float], None]
+    on_done: Callable[[tuple[int, Any, float]], None]
+    on_error: Callable[[Any], None]
+    on_timeout: Callable[[bool, float], None]
+    soft_limit: float | None
+    hard_limit: float | None
+    task: asyncio.Task[Any] | None = None
+    report: Callable[[], None] = field(default=lambda: None)
+
+    def terminate(self, _signal: Any = None) -> None:
+        """Cancel the body; it settles what it has begun. Called by revoke(terminate=True)."""
+        self.cancel(self)
+
+
+@dataclass(slots=True)
+class Load:
+    """What the pool has on its hands; read from any thread."""
+
+    concurrency: int
+    in_flight: int = 0
+    started: int = 0
+
+
+def error_info(error: BaseException) -> Any:
+    """An exception as Celery's callbacks want it."""
+    return ExceptionInfo((type(error), error, error.__traceback__))
+
+
+def timed_out(job: Job, limit: float) -> None:
+    """Tell Celery that a limit has passed; on the hub thread."""
+    soft = job.soft_limit is not None and limit == job.soft_limit
+    job.on_timeout(soft, limit)
+    if soft:
+        job.on_error(error_info(SoftTimeLimitExceeded(limit)))
