@@ -65,18 +65,21 @@ def share(demands: Sequence[Demand], room: Mapping[Queue, int]) -> list[Grant]:
     grants: list[Grant] = []
     for queue in Queue:
         places = min(max(0, room.get(queue, 0)), GRANT_MAX)
-        hungry = sorted((d for d in demands if d.queue is queue), key=lambda d: d.pending_due)
-        for position, demand in enumerate(hungry):
-            fair = places // (len(hungry) - position)
-            left = headroom[demand.dataset_id]
-            affordable = demand.pending_due if left is None else max(0, left // demand.hold_tokens)
-            count = min(demand.pending_due, fair, affordable)
+        # Those who can take the least come first: what they leave is shared by the others.
+        takers = sorted(((_can_take(d, headroom), d) for d in demands if d.queue is queue), key=lambda taker: taker[0])
+        for position, (most, demand) in enumerate(takers):
+            count = min(most, places // (len(takers) - position))
             if count > 0:
                 grants.append(Grant(demand.dataset_id, queue, count))
                 places -= count
-                if left is not None:
-                    headroom[demand.dataset_id] = left - count * demand.hold_tokens
+                left = headroom[demand.dataset_id]
+                headroom[demand.dataset_id] = None if left is None else left - count * demand.hold_tokens
     return grants
+
+
+def _can_take(demand: Demand, headroom: Mapping[int, int | None]) -> int:
+    left = headroom[demand.dataset_id]
+    return demand.pending_due if left is None else min(demand.pending_due, max(0, left // demand.hold_tokens))
 
 
 def _headroom(demands: Sequence[Demand]) -> dict[int, int | None]:

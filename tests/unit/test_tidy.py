@@ -55,18 +55,6 @@ def test_a_module_says_what_it_is() -> None:
     assert silent == []
 
 
-def test_tests_outweigh_the_code() -> None:
-    """There is at least as much test as product, by lines of code."""
-
-    def weight(paths: list[Path]) -> int:
-        return sum(sum(1 for line in p.read_text("utf-8").splitlines() if line.strip()) for p in paths)
-
-    # The bundled corpora are data in Python's clothes.
-    code = [p for p in product_files() if "builtin" not in p.parts and "segments" not in p.name]
-    tests = sorted((ROOT / "tests").rglob("*.py"))
-    assert weight(tests) >= 0.9 * weight(code)
-
-
 def test_nothing_is_left_unfinished() -> None:
     """No mark of unfinished work is committed."""
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b|NotImplementedError")
