@@ -124,7 +124,7 @@ class Simulator:
         }
         request.begin(generation_id)
         due = asyncio.get_running_loop().time() + self.options.latency_seconds * rng.uniform(0.7, 1.3)
-        self._wait(request, due, lambda: self._charge(request, body, line, cost, host))
+        self._wait(request, due, lambda: self._charge(request, body, line, cost))
 
     def _wait(self, request: Request, due: float, done: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -138,14 +138,9 @@ class Simulator:
 
         loop.call_later(PULSE_SECONDS, pulse)
 
-    def _charge(self, request: Request, body: bytes, line: dict[str, Any], cost: Decimal, host: Host) -> None:
-        record = {
-            **line,
-            "cost_number": cost,
-            "host": host.name,
-            "ended": time.time(),
-            "cancelled": not request.listening,
-        }
+    def _charge(self, request: Request, body: bytes, line: dict[str, Any], cost: Decimal) -> None:
+        record = {name: value for name, value in line.items() if name != "completion_ids"}
+        record |= {"ended": time.time(), "cancelled": not request.listening}
         # A plain call runs on and is billed in full when its client has gone.
         self.bill.disconnected += not request.listening
         self.bill.charge(line, cost, record)
