@@ -76,6 +76,8 @@ class Bill:
                 await asyncio.sleep(FLUSH_SECONDS)
                 await asyncio.to_thread(self.flush)
         self.flush()
+        if self._file is not None:
+            self._file.close()
 
     def flush(self) -> None:
         """Everything known so far into the truth file."""
