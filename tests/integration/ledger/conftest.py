@@ -1,17 +1,24 @@
 """A ledger with a dataset and prompts in it."""
 
+import uuid
 from collections.abc import AsyncIterator
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import text
 
+from eagle3gen.ledger import sweeping
+from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.connect import Ledger, open_ledger
 from eagle3gen.ledger.datasets import DatasetSpec, add_dataset
 from eagle3gen.ledger.ids import compress, encode_ids
 from eagle3gen.ledger.loading import PromptRow, load_prompts
+from eagle3gen.ledger.reading import totals
 from eagle3gen.ledger.settlements import Settlement, StoredSample
 from eagle3gen.ledger.states import Outcome, PromptState
+from eagle3gen.ledger.sweeping import WorkerRow
+from eagle3gen.ledger.writer import LedgerWriter
 from eagle3gen.records import Queue, Usage, Verdict
 
 
@@ -76,3 +83,39 @@ def answered(claim: Claim, tokens: int = 10, cost: str | None = "0.001", **chang
         "stored": stored(tokens),
     }
     return Settlement(**{**fields, **changes})
+
+
+async def queued(ledger: Ledger, dataset_id: int, count: int = 1000, queue: Queue = Queue.SHORT) -> list[int]:
+    async with ledger.begin() as conn:
+        return await sweeping.queue_prompts(conn, dataset_id, queue, count)
+
+
+async def one(ledger: Ledger):
+    async with ledger.begin() as conn:
+        (found,) = await totals(conn)
+        assert await audit_books(conn) == []
+    return found
+
+
+@pytest.fixture
+async def writer(ledger: Ledger):
+    made = LedgerWriter(ledger, uuid.uuid4())
+    await made.start()
+    yield made
+    await made.close(5)
+
+
+async def register(ledger: Ledger, worker_id: uuid.UUID, *, silent_seconds: float = 0) -> None:
+    row = WorkerRow(id=worker_id, host="h", pid=1, queue=Queue.SHORT, concurrency=10)
+    async with ledger.begin() as conn:
+        await sweeping.heartbeat(conn, row)
+        await conn.execute(
+            text("update workers set beat_at = now() - :s * interval '1 second' where id = :id"),
+            {"s": silent_seconds, "id": worker_id},
+        )
+
+
+async def lose(ledger: Ledger, writer: LedgerWriter) -> None:
+    await register(ledger, writer._worker_id, silent_seconds=60)
+    async with ledger.begin() as conn:
+        await sweeping.lost_workers(conn, 15)

@@ -7,7 +7,6 @@ import uuid
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import text
 
 from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.ledger import sweeping
@@ -16,33 +15,11 @@ from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.claims import Wish
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.datasets import datasets, set_state
-from eagle3gen.ledger.reading import totals
 from eagle3gen.ledger.states import DatasetState, Outcome, PromptState
-from eagle3gen.ledger.sweeping import WorkerRow
 from eagle3gen.ledger.writer import LedgerWriter
 from eagle3gen.records import Queue, Usage
 
-from .conftest import answered, fill
-
-
-async def queued(ledger: Ledger, dataset_id: int, count: int = 1000, queue: Queue = Queue.SHORT) -> list[int]:
-    async with ledger.begin() as conn:
-        return await sweeping.queue_prompts(conn, dataset_id, queue, count)
-
-
-async def one(ledger: Ledger):
-    async with ledger.begin() as conn:
-        (found,) = await totals(conn)
-        assert await audit_books(conn) == []
-    return found
-
-
-@pytest.fixture
-async def writer(ledger: Ledger):
-    made = LedgerWriter(ledger, uuid.uuid4())
-    await made.start()
-    yield made
-    await made.close(5)
+from .conftest import answered, fill, lose, one, queued, register
 
 
 async def test_a_prompt_goes_from_queued_to_done_with_its_money(ledger, writer) -> None:
@@ -261,16 +238,6 @@ async def test_closing_without_a_database_ends_within_its_bound(ledger) -> None:
     waiting.cancel()
 
 
-async def register(ledger: Ledger, worker_id: uuid.UUID, *, silent_seconds: float = 0) -> None:
-    row = WorkerRow(id=worker_id, host="h", pid=1, queue=Queue.SHORT, concurrency=10)
-    async with ledger.begin() as conn:
-        await sweeping.heartbeat(conn, row)
-        await conn.execute(
-            text("update workers set beat_at = now() - :s * interval '1 second' where id = :id"),
-            {"s": silent_seconds, "id": worker_id},
-        )
-
-
 async def test_a_silent_workers_calls_are_held_and_its_prompts_are_due(ledger, writer) -> None:
     dataset_id = await fill(ledger, 3)
     for prompt_id in await queued(ledger, dataset_id):
@@ -288,12 +255,6 @@ async def test_a_living_worker_is_left_alone(ledger, writer) -> None:
     async with ledger.begin() as conn:
         assert await sweeping.lost_workers(conn, 15) == 0
         assert await sweeping.live_slots(conn) == {Queue.SHORT: 10}
-
-
-async def lose(ledger: Ledger, writer: LedgerWriter) -> None:
-    await register(ledger, writer._worker_id, silent_seconds=60)
-    async with ledger.begin() as conn:
-        await sweeping.lost_workers(conn, 15)
 
 
 async def test_a_late_answer_turns_the_hold_into_spend_and_saves_the_second_call(ledger, writer) -> None:

@@ -1,6 +1,11 @@
 """The table of moves is complete and says what the diagram says."""
 
-from eagle3gen.ledger.states import ENDED, MOVES, PromptState, sources
+from itertools import product
+
+import pytest
+
+from eagle3gen.errors import InvariantBroken
+from eagle3gen.ledger.states import ENDED, MOVES, PromptState, check_move, sources
 
 
 def test_every_state_is_in_the_table() -> None:
@@ -22,3 +27,12 @@ def test_an_attempt_is_only_opened_from_the_queue() -> None:
 
 def test_only_work_in_flight_can_fail() -> None:
     assert sources(PromptState.FAILED) == [PromptState.IN_FLIGHT]
+
+
+@pytest.mark.parametrize(("source", "target"), list(product(PromptState, PromptState)))
+def test_a_move_is_allowed_exactly_if_it_is_in_the_table(source, target) -> None:
+    if target in MOVES[source]:
+        check_move(source, target)
+    else:
+        with pytest.raises(InvariantBroken, match=f"from {source} to {target}"):
+            check_move(source, target)
