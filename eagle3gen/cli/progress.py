@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 from eagle3gen.cli import rendering
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from eagle3gen.ledger.reading import DatasetTotals
     from eagle3gen.local.run import Phase
 
 LINE_SECONDS = 5.0
+BAR_WIDTH = 24
 RATE_SECONDS = 20.0
 """Window over which the rate is measured."""
 
@@ -52,13 +55,13 @@ class Progress:
         now = time.monotonic()
         if phase.value != self._phase:
             self._announce(phase, datasets)
-        lines = [self._line(d, now) for d in datasets]
+        rates = [self._rates.setdefault(d.name, Rate()).add(now, ended(d)) for d in datasets]
         if sys.stderr.isatty():
-            self._draw(lines)
+            self._draw(datasets, rates)
         elif now >= self._next_line:
             self._next_line = now + LINE_SECONDS
-            for line in lines:
-                rendering.say(f"{rendering.clock()}  {line}")
+            for d, rate in zip(datasets, rates, strict=True):
+                rendering.say(f"{rendering.clock()}  {d.name}: {'  '.join(words(d, rate))}")
 
     def _announce(self, phase: "Phase", datasets: Sequence["DatasetTotals"]) -> None:
         self._phase = phase.value
@@ -68,34 +71,48 @@ class Progress:
         elif phase.value == "aborting":
             rendering.say(f"Cutting {in_flight:,} open calls; what they may still cost stays on the books as held.")
 
-    def _line(self, d: "DatasetTotals", now: float) -> str:
-
-        ended = d.done + d.rejected + d.failed
-        rate = self._rates.setdefault(d.name, Rate()).add(now, ended)
-        tokens = (
-            f"{d.spent_tokens:,} tokens" if d.cap_tokens is None else f"{d.spent_tokens:,} of {d.cap_tokens:,} tokens"
-        )
-        left = d.left + d.in_flight
-        eta = f"ETA {rendering.duration(left / rate)}" if rate > 0 and left else "ETA -" if left else "complete"
-        parts = [
-            f"{d.name}: {ended:,}/{d.prompts:,} answered",
-            f"{d.in_flight:,} in flight",
-            tokens,
-            rendering.money(d),
-            f"{rate:.1f}/s",
-            eta,
-            rendering.verdict_mix(d.verdicts),
-        ]
-        if d.failed:
-            parts.insert(1, f"{d.failed:,} failed")
-        return "  ".join(part for part in parts if part)
-
-    def _draw(self, lines: list[str]) -> None:
+    def _draw(self, datasets: Sequence["DatasetTotals"], rates: Sequence[float]) -> None:
         from rich.console import Console
         from rich.live import Live
-        from rich.text import Text
 
         if self._live is None:
-            self._live = Live(console=Console(stderr=True), auto_refresh=False)
+            # Whatever else is said to stderr goes above the bars instead of through them.
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, redirect_stdout=False)
             self._live.start()
-        self._live.update(Text("\n".join(lines)), refresh=True)
+        self._live.update(_bars(datasets, rates), refresh=True)
+
+
+def _bars(datasets: Sequence["DatasetTotals"], rates: Sequence[float]) -> "Table":
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(width=BAR_WIDTH)
+    table.add_column()
+    for d, rate in zip(datasets, rates, strict=True):
+        table.add_row(d.name, ProgressBar(total=max(1, d.prompts), completed=ended(d)), "  ".join(words(d, rate)))
+    return table
+
+
+def ended(d: "DatasetTotals") -> int:
+    """Prompts that need nothing more."""
+    return d.done + d.rejected + d.failed
+
+
+def words(d: "DatasetTotals", rate: float) -> list[str]:
+    """How far a dataset is, in the order in which people ask."""
+    left = d.left + d.in_flight
+    cap = "" if d.cap_tokens is None else f" of {d.cap_tokens:,}"
+    eta = f"ETA {rendering.duration(left / rate)}" if rate > 0 else "ETA -"
+    parts = [
+        f"{ended(d):,}/{d.prompts:,} answered",
+        f"{d.in_flight:,} in flight",
+        f"{d.failed:,} failed" if d.failed else "",
+        f"{d.spent_tokens:,}{cap} tokens",
+        rendering.money(d),
+        f"{rate:.1f}/s",
+        eta if left else "complete",
+        rendering.verdict_mix(d.verdicts),
+    ]
+    return [part for part in parts if part]
