@@ -127,7 +127,7 @@ def test_a_database_that_is_down(terminal) -> None:
     [
         (["worker", "-q", "short"], "REDIS_URL"),
         (["db", "upgrade"], "DATABASE_URL"),
-        (["flower"], "REDIS_URL"),
+        (["flower"], "no ledger"),
         (["stop"], "--all"),
         (["simulate", "--tokenizer", "nowhere"], "nowhere"),
         (["run", "x", "--api-key-file", "nokey", "--tokenizer", "builtin:kimi-mini"], "nokey"),
