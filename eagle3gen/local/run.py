@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from eagle3gen.endpoint.client import Endpoint
-from eagle3gen.errors import ConfigurationError, Eagle3genError, ExitCode, InputError
+from eagle3gen.errors import ConfigurationError, ExitCode, InputError, ServiceUnreachable
 from eagle3gen.flow import halt, status
 from eagle3gen.flow.dispatch import dispatch
 from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue
@@ -30,6 +30,8 @@ from workers.app import connect
 from workers.bell import BrokerBell
 
 POLL_SECONDS = 0.5
+LOOK_SHARE = 20
+"""The pause between two looks at the ledger is this many times as long as a look."""
 
 
 class Phase(Enum):
@@ -132,7 +134,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
             await _prepare(ledger, job, services, watcher)
             async with start_workers(services, job.concurrency, _environment(job, services)) as workers:
                 await _until_finished(ledger, services, workers, signals, watcher)
-                await _leave(ledger, workers, signals, watcher)
+                await _leave(ledger, services, workers, signals, watcher)
             async with ledger.begin() as conn:
                 # Every worker has ended: what one left open is settled by nobody any more, so it is held.
                 await sweeping.forget_workers(conn)
@@ -181,32 +183,37 @@ async def _until_finished(
     while signals.count == 0:
         services.check()
         workers.check()
-        try:
-            datasets = await status.totals(ledger)
-        except Eagle3genError:
-            # Postgres is being restarted by the supervisor, which gives up by itself if it cannot.
-            await signals.sleep(POLL_SECONDS)
-            continue
-        watcher.progress(signals.phase, datasets)
-        if all(status.finished(d) for d in datasets):
-            return
-        await signals.sleep(POLL_SECONDS)
+        looked = time.monotonic()
+        datasets = await _look(ledger)
+        if datasets is not None:
+            watcher.progress(signals.phase, datasets)
+            if all(status.finished(d) for d in datasets):
+                return
+        # Looking must stay cheap beside the work, however large the ledger is.
+        await signals.sleep(max(POLL_SECONDS, LOOK_SHARE * (time.monotonic() - looked)))
 
 
-async def _leave(ledger: Ledger, workers: Workers, signals: Signals, watcher: Watcher) -> None:
+async def _leave(ledger: Ledger, services: Services, workers: Workers, signals: Signals, watcher: Watcher) -> None:
     """Let the workers finish their open calls; a second signal cuts them."""
     draining = asyncio.ensure_future(workers.drain())
     aborted = False
     while not draining.done():
+        services.check()
         if signals.phase is Phase.ABORTING and not aborted:
             aborted = True
             await workers.abort()
-        if signals.count:
-            watcher.progress(signals.phase, await status.totals(ledger))
-        await asyncio.wait(
-            [draining, asyncio.ensure_future(signals.sleep(POLL_SECONDS))], return_when="FIRST_COMPLETED"
-        )
+        if signals.count and (datasets := await _look(ledger)) is not None:
+            watcher.progress(signals.phase, datasets)
+        await asyncio.wait([draining], timeout=POLL_SECONDS)
     await draining
+
+
+async def _look(ledger: Ledger) -> list[DatasetTotals] | None:
+    """How the datasets stand; None while Postgres is being started again, which gives up by itself if it cannot."""
+    try:
+        return await status.totals(ledger)
+    except ServiceUnreachable:
+        return None
 
 
 async def _export(ledger: Ledger, job: Job, finish: Finish) -> None:
