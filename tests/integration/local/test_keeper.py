@@ -14,8 +14,8 @@ import pytest
 
 from eagle3gen.local.keeper import EXEC_FAILED
 
-STUBBORN = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\nopen(sys.argv[1], 'w').close()\ntime.sleep(60)"
-PLAIN = "import sys, time\nopen(sys.argv[1], 'w').close()\ntime.sleep(60)"
+PLAIN = "import signal, sys, time\nopen(sys.argv[1], 'w').close()\ntime.sleep(60)"
+STUBBORN = PLAIN.replace("open(", "signal.signal(signal.SIGTERM, lambda *_: None)\nopen(")
 
 
 def until(condition: Callable[[], object], seconds: float = 10) -> None:
