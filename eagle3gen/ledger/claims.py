@@ -43,13 +43,13 @@ class Wish:
 # A doubled message finds no queued row. A row locked by another claim is skipped: it is being taken.
 _CANDIDATES = text(
     "SELECT id, dataset_id, payload, queue, max_tokens, tries FROM prompts"
-    " WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'queued' FOR UPDATE SKIP LOCKED"
+    " WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED"
 )
-# After a commit whose answer was lost: what this worker already claimed under these very ids.
-_CLAIMED_BEFORE = text(
-    "SELECT p.id, p.dataset_id, p.payload, p.queue, p.max_tokens, p.tries, p.attempt_id FROM prompts p"
-    " WHERE p.attempt_id = ANY(CAST(:attempts AS uuid[])) AND p.id = ANY(CAST(:ids AS bigint[]))"
-    " AND p.state = 'in_flight'"
+# After a commit whose answer was lost: the attempts that it made. One may have been given up meanwhile.
+_MADE_BEFORE = text(
+    "SELECT p.id, p.dataset_id, p.payload, p.queue, p.max_tokens, p.tries, a.id AS attempt_id,"
+    " p.state = 'in_flight' AND p.attempt_id = a.id AS open"
+    " FROM attempts a JOIN prompts p ON p.id = a.prompt_id WHERE a.id = ANY(CAST(:attempts AS uuid[]))"
 )
 _TAKE = text(
     "UPDATE prompts p SET state = 'in_flight', attempt_id = v.attempt_id, queued_at = NULL"
@@ -71,11 +71,13 @@ async def candidates(conn: Connection, wishes: Sequence[Wish]) -> list[Claim]:
     return [_claim(found[i], attempt) for i, attempt in by_prompt.items() if i in found]
 
 
-async def claimed_before(conn: Connection, wishes: Sequence[Wish]) -> list[Claim]:
-    """Claims of these wishes that an earlier commit made although its answer never arrived."""
-    parameters = {"ids": [w.prompt_id for w in wishes], "attempts": [w.attempt_id for w in wishes]}
-    rows = (await conn.execute(_CLAIMED_BEFORE, parameters)).mappings()
-    return [_claim(row, row["attempt_id"]) for row in rows]
+async def made_before(conn: Connection, wishes: Sequence[Wish]) -> dict[UUID, Claim | None]:
+    """The attempts of these wishes that an earlier commit made although its answer never arrived.
+
+    None for one that was given up since: its id is spent.
+    """
+    rows = (await conn.execute(_MADE_BEFORE, {"attempts": [w.attempt_id for w in wishes]})).mappings()
+    return {row["attempt_id"]: _claim(row, row["attempt_id"]) if row["open"] else None for row in rows}
 
 
 async def take(conn: Connection, worker_id: UUID, rooms: Mapping[int, Room], wanted: Sequence[Claim]) -> list[Claim]:

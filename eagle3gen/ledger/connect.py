@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionInTime
 from sqlalchemy.ext.asyncio import AsyncConnection as Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -16,6 +17,8 @@ __all__ = ["Connection", "Ledger", "driver_url", "open_ledger", "place"]
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 120
 LOCK_SECONDS = 30
+IDLE_SECONDS = 60
+"""A process frozen in the middle of a transaction may not keep its locks from all others."""
 KEEPALIVE = {
     "keepalives_idle": 20,
     "keepalives_interval": 5,
@@ -27,9 +30,19 @@ KEEPALIVE = {
 def driver_url(url: str) -> str:
     """The URL for SQLAlchemy with psycopg 3, from any of the usual spellings."""
     scheme, found, rest = url.partition("://")
-    if not found or scheme.split("+")[0] not in {"postgresql", "postgres"}:
+    driver = f"postgresql+psycopg://{rest}"
+    if not found or scheme.split("+")[0] not in {"postgresql", "postgres"} or not _readable(driver):
         raise ConfigurationError("DATABASE_URL is not a Postgres address such as postgresql://user@host:5432/name")
-    return f"postgresql+psycopg://{rest}"
+    return driver
+
+
+def _readable(url: str) -> bool:
+    try:
+        make_url(url)
+        _ = urlsplit(url).port
+    except (ArgumentError, ValueError):
+        return False
+    return True
 
 
 def place(url: str) -> str:
@@ -48,7 +61,8 @@ def open_ledger(database_url: str, *, pool_size: int = 4) -> "Ledger":
         pool_timeout=CONNECT_SECONDS,
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
-            "options": f"-c statement_timeout={STATEMENT_SECONDS}s -c lock_timeout={LOCK_SECONDS}s",
+            "options": f"-c statement_timeout={STATEMENT_SECONDS}s -c lock_timeout={LOCK_SECONDS}s"
+            f" -c idle_in_transaction_session_timeout={IDLE_SECONDS}s",
             **KEEPALIVE,
         },
     )
@@ -68,9 +82,10 @@ class Ledger:
         try:
             async with self.engine.begin() as conn:
                 yield conn
-        except (OperationalError, InterfaceError) as error:
+        except (OperationalError, InterfaceError, InternalError) as error:
+            # InternalError is what a server says that has become a read-only standby.
             raise ServiceUnreachable(f"Postgres at {self.where} failed: {_first_line(error)}") from error
-        except TimeoutError as error:
+        except NoConnectionInTime as error:
             raise ServiceUnreachable(f"Postgres at {self.where} gave no connection in time") from error
 
     async def ping(self) -> None:

@@ -1,11 +1,12 @@
 """Datasets: adding them, changing their state, reading them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import RowMapping, select, update
+from sqlalchemy import RowMapping, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
 from eagle3gen.errors import InputError
 from eagle3gen.ledger import tables
@@ -79,18 +80,21 @@ async def add_dataset(conn: Connection, spec: DatasetSpec) -> int:
     Raises InputError when it exists with another model, endpoint, tokenizer or sampling.
     """
     t = tables.datasets
-    known = (await conn.execute(select(t).where(t.c.name == spec.name).with_for_update())).mappings().first()
-    if known is None:
-        values = {
-            "name": spec.name,
-            "model": spec.model,
-            "endpoint_url": spec.endpoint_url,
-            "tokenizer": spec.tokenizer,
-            "tokenizer_sha256": spec.tokenizer_sha256,
-            "sampling": dict(spec.sampling),
-            "cap_tokens": spec.cap_tokens,
-        }
-        return int((await conn.execute(t.insert().values(values).returning(t.c.id))).scalar_one())
+    values = {
+        "name": spec.name,
+        "model": spec.model,
+        "endpoint_url": spec.endpoint_url,
+        "tokenizer": spec.tokenizer,
+        "tokenizer_sha256": spec.tokenizer_sha256,
+        "sampling": dict(spec.sampling),
+        "cap_tokens": spec.cap_tokens,
+    }
+    # Two enqueues may bring the same file at the same time: one of them makes the dataset.
+    made = await conn.execute(insert(t).values(values).on_conflict_do_nothing().returning(t.c.id))
+    if (new_id := made.scalar_one_or_none()) is not None:
+        return int(new_id)
+    locked = select(t).where(t.c.name == spec.name).with_for_update(key_share=True)
+    known = (await conn.execute(locked)).mappings().one()
     changed = [name for name in FROZEN if known[name] != getattr(spec, name)]
     if changed:
         raise InputError(_differs(spec, known, changed))
@@ -109,4 +113,18 @@ def _differs(spec: DatasetSpec, known: RowMapping, changed: Sequence[str]) -> st
 async def set_state(conn: Connection, names: Sequence[str], state: DatasetState, reason: str) -> None:
     """Put the named datasets into a state, with the reason that `status` shows."""
     t = tables.datasets
-    await conn.execute(update(t).where(t.c.name.in_(names)).values(state=state.value, state_reason=reason))
+    ids = (await conn.execute(select(t.c.id).where(t.c.name.in_(names)))).scalars().all()
+    await lock_datasets(conn, ids)
+    await conn.execute(update(t).where(t.c.id.in_(ids)).values(state=state.value, state_reason=reason))
+
+
+_LOCK = text("SELECT FROM datasets WHERE id = ANY(CAST(:ids AS integer[])) ORDER BY id FOR NO KEY UPDATE")
+
+
+async def lock_datasets(conn: Connection, ids: Collection[int]) -> None:
+    """Lock the rows whose counters or state will move, in the one order that everybody keeps to.
+
+    Rows that only refer to a dataset (prompts being loaded) are not kept waiting by this lock.
+    """
+    if ids:
+        await conn.execute(_LOCK, {"ids": list(ids)})

@@ -7,6 +7,7 @@ from psycopg import AsyncConnection
 from sqlalchemy import text
 
 from eagle3gen.ledger.connect import Connection
+from eagle3gen.ledger.texts import storable
 from eagle3gen.records import Queue
 
 
@@ -52,8 +53,6 @@ async def load_prompts(conn: Connection, dataset_id: int, rows: Sequence[PromptR
     async with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.set_types(_TYPES)
         for n, row in enumerate(rows):
-            # A NUL cannot be stored in a Postgres text; a source is only a place for people.
-            source = row.source.replace("\0", "")
-            await copy.write_row((n, row.key, source, row.payload, row.queue.value, row.max_tokens))
+            await copy.write_row((n, row.key, storable(row.source), row.payload, row.queue.value, row.max_tokens))
     added = (await conn.execute(_MOVE, {"dataset_id": dataset_id})).rowcount
     return Loaded(added=added, duplicates=len(rows) - added)

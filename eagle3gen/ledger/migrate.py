@@ -5,10 +5,11 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.util import CommandError
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
-from eagle3gen.errors import ServiceUnreachable
+from eagle3gen.errors import ConfigurationError, ServiceUnreachable
 from eagle3gen.ledger.connect import driver_url, place
 
 
@@ -22,11 +23,22 @@ def alembic_config(database_url: str) -> Config:
 
 
 def upgrade(database_url: str) -> None:
-    """Apply every missing revision. Raises ServiceUnreachable. Safe to run from several places at once."""
+    """Apply every missing revision. Safe to run from several places at once.
+
+    Raises ServiceUnreachable, and ConfigurationError for a database that is not ours to change.
+    """
     try:
         command.upgrade(alembic_config(database_url), "head")
     except OperationalError as error:
         raise _unreachable(database_url, error) from error
+    except CommandError as error:
+        raise ConfigurationError(
+            f"the ledger at {place(database_url)} was made by another version of eagle3gen ({error}); use that one"
+        ) from error
+    except ProgrammingError as error:
+        raise ConfigurationError(
+            f"the database at {place(database_url)} takes no ledger: {_first_line(error)}"
+        ) from error
 
 
 def current(database_url: str) -> str | None:
@@ -56,4 +68,8 @@ def ensure_database(server_url: str, name: str) -> None:
 
 
 def _unreachable(database_url: str, error: OperationalError) -> ServiceUnreachable:
-    return ServiceUnreachable(f"Postgres at {place(database_url)} failed: {str(error.orig).strip().splitlines()[0]}")
+    return ServiceUnreachable(f"Postgres at {place(database_url)} failed: {_first_line(error)}")
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0]

@@ -2,21 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Self
 from uuid import UUID
 
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import bindparam, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from eagle3gen.errors import InvariantBroken
 from eagle3gen.ledger import tables
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.connect import Connection
 from eagle3gen.ledger.ids import compress, encode_ids
-from eagle3gen.ledger.states import Outcome, PromptState
+from eagle3gen.ledger.states import ANSWERED, Outcome, PromptState, check_move
+from eagle3gen.ledger.texts import storable, storable_or_none
 from eagle3gen.records import Sample, Usage, Verdict
 
-ERROR_CHARS = 500
+EXACT = Context(prec=200)
+"""Sums of USD keep every digit, as Postgres does; Python's own context rounds to 28."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +77,26 @@ class Settlement:
     usage: Usage = field(default_factory=Usage)
     stored: StoredSample | None = None
 
+    def __post_init__(self) -> None:
+        check_move(PromptState.IN_FLIGHT, self.prompt_state)
+        if (self.stored is not None) != (self.prompt_state in ANSWERED):
+            raise InvariantBroken(
+                f"a prompt that becomes {self.prompt_state} {'with' if self.stored else 'without'} a sample"
+            )
+
     @property
     def billed_tokens(self) -> int | None:
         """Known spend in completion tokens; None when nobody said."""
+        if self.outcome is Outcome.RELEASED:
+            return 0
         return self.usage.completion_tokens if self.outcome is Outcome.SETTLED else None
+
+    @property
+    def billed_usd(self) -> Decimal | None:
+        """Known cost; None when nobody said."""
+        if self.outcome is Outcome.RELEASED:
+            return Decimal(0)
+        return self.usage.cost_usd if self.outcome is Outcome.SETTLED else None
 
 
 @dataclass(slots=True)
@@ -108,72 +127,68 @@ _CLOSE_LATE = text(
 )
 
 
-async def lock_prompts(conn: Connection, settlements: Sequence[Settlement]) -> None:
-    """Lock the prompts to be settled, in id order."""
-    t = tables.prompts
-    ids = [s.claim.prompt_id for s in settlements]
-    await conn.execute(select(t.c.id).where(t.c.id.in_(ids)).order_by(t.c.id).with_for_update())
-
-
 async def book(conn: Connection, settlements: Sequence[Settlement]) -> dict[int, Delta]:
-    """Write the endings and samples; what they change per dataset. A second ending changes nothing."""
-    fresh = await _resolve(conn, settlements)
-    late = await _correct(conn, [s for s in settlements if s not in fresh])
+    """Write the endings and samples; what they change per dataset. A second ending changes nothing.
+
+    The prompts and datasets of all settlements must be locked.
+    """
+    # The first ending told is the one that counts, in a batch as in the ledger.
+    by_attempt = {s.claim.attempt_id: s for s in reversed(settlements)}
+    ended = await _resolve(conn, list(by_attempt.values()))
+    fresh = [s for attempt, s in by_attempt.items() if attempt in ended]
+    late = await _correct(conn, [s for attempt, s in by_attempt.items() if attempt not in ended])
     closed = await _close(conn, fresh) | await _close_late(conn, late)
     kept = [s for s in (*fresh, *late) if s.claim.attempt_id in closed and s.stored is not None]
     if kept:
         await conn.execute(insert(tables.samples).on_conflict_do_nothing(), [_sample_row(s) for s in kept])
     deltas: dict[int, Delta] = {}
     for settlement in fresh:
-        _add(deltas.setdefault(settlement.claim.dataset_id, Delta()), settlement)
+        delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
+        delta.open_tokens -= settlement.claim.hold_tokens
+        _add(delta, settlement)
     for settlement in late:
         delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
-        _add(delta, settlement)
-        # The hold was counted as held when the attempt was given up, not as open.
-        delta.open_tokens += settlement.claim.hold_tokens
         delta.held_tokens -= settlement.claim.hold_tokens
+        _add(delta, settlement)
     return deltas
 
 
 def _add(delta: Delta, settlement: Settlement) -> None:
-    hold = settlement.claim.hold_tokens
-    delta.open_tokens -= hold
-    billed = settlement.billed_tokens
-    if settlement.outcome is Outcome.RELEASED:
-        return
-    if billed is None:
-        delta.held_tokens += hold
-        return
-    delta.spent_tokens += billed
-    if settlement.usage.cost_usd is None:
-        delta.unpriced_attempts += 1
+    # What is known counts as spent; what is not keeps its worst case on the books. Tokens and USD each on their own.
+    tokens, cost_usd = settlement.billed_tokens, settlement.billed_usd
+    if tokens is None:
+        delta.held_tokens += settlement.claim.hold_tokens
     else:
-        delta.cost_usd += settlement.usage.cost_usd
+        delta.spent_tokens += tokens
+    if cost_usd is not None:
+        delta.cost_usd = EXACT.add(delta.cost_usd, cost_usd)
+    elif settlement.outcome is Outcome.SETTLED:
+        delta.unpriced_attempts += 1
 
 
-async def _resolve(conn: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
+async def _resolve(conn: Connection, settlements: Sequence[Settlement]) -> set[UUID]:
     t = tables.resolutions
     statement = insert(t).on_conflict_do_nothing().returning(t.c.attempt_id)
-    rows = await conn.execute(statement, [_resolution_row(s) for s in settlements])
-    ended = set(rows.scalars())
-    return [s for s in settlements if s.claim.attempt_id in ended]
+    return set((await conn.execute(statement, [_resolution_row(s) for s in settlements])).scalars())
+
+
+_HELD = text(
+    "SELECT attempt_id FROM resolutions WHERE attempt_id = ANY(CAST(:attempts AS uuid[])) AND outcome = 'held'"
+)
 
 
 async def _correct(conn: Connection, repeated: Sequence[Settlement]) -> list[Settlement]:
-    billed = [s for s in repeated if s.billed_tokens is not None]
-    if not billed:
+    """What is now known of attempts that were given up: a bill, or that there is none."""
+    told = {s.claim.attempt_id: s for s in repeated if s.billed_tokens is not None}
+    if not told:
         return []
-    t = tables.resolutions
-    ids = [s.claim.attempt_id for s in billed]
-    held = select(t.c.attempt_id).where(t.c.attempt_id.in_(ids), t.c.outcome == Outcome.HELD.value)
-    late = set((await conn.execute(held)).scalars())
-    rows = [_correction_row(s) for s in billed if s.claim.attempt_id in late]
-    if not rows:
+    held = (await conn.execute(_HELD, {"attempts": list(told)})).scalars().all()
+    if not held:
         return []
     c = tables.corrections
-    made = await conn.execute(insert(c).on_conflict_do_nothing().returning(c.c.attempt_id), rows)
-    corrected = set(made.scalars())
-    return [s for s in billed if s.claim.attempt_id in corrected]
+    statement = insert(c).on_conflict_do_nothing().returning(c.c.attempt_id)
+    made = await conn.execute(statement, [_correction_row(told[attempt]) for attempt in held])
+    return [told[attempt] for attempt in made.scalars()]
 
 
 async def _close(conn: Connection, settlements: Sequence[Settlement]) -> set[UUID]:
@@ -200,17 +215,17 @@ def _common(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
         "ids": [s.claim.prompt_id for s in settlements],
         "attempts": [s.claim.attempt_id for s in settlements],
         "states": [s.prompt_state.value for s in settlements],
-        "errors": [_storable(s.error) for s in settlements],
+        "errors": [storable(s.error) for s in settlements],
     }
 
 
 def _usage_row(s: Settlement) -> dict[str, Any]:
     return {
         "attempt_id": s.claim.attempt_id,
-        "generation_id": s.generation_id,
-        "model": s.model,
-        "host": s.host,
-        "finish_reason": s.finish_reason,
+        "generation_id": storable_or_none(s.generation_id),
+        "model": storable_or_none(s.model),
+        "host": storable_or_none(s.host),
+        "finish_reason": storable_or_none(s.finish_reason),
         "prompt_tokens": s.usage.prompt_tokens,
         "completion_tokens": s.usage.completion_tokens,
         "reasoning_tokens": s.usage.reasoning_tokens,
@@ -220,24 +235,26 @@ def _usage_row(s: Settlement) -> dict[str, Any]:
 
 
 def _resolution_row(s: Settlement) -> dict[str, Any]:
-    return {**_usage_row(s), "outcome": s.outcome.value, "status": s.status, "error": _storable(s.error)}
+    return {**_usage_row(s), "outcome": s.outcome.value, "status": s.status, "error": storable(s.error)}
 
 
 def _correction_row(s: Settlement) -> dict[str, Any]:
-    return {**_usage_row(s), "reason": "the answer arrived after the attempt was given up"}
+    known = {"completion_tokens": s.billed_tokens, "cost_usd": s.billed_usd}
+    reason = s.error or "the answer arrived after the attempt was given up"
+    return {**_usage_row(s), **known, "reason": storable(reason)}
 
 
 def _sample_row(s: Settlement) -> dict[str, Any]:
     if s.stored is None:
         raise AssertionError("only settlements with a sample come here")
-    names = (c.name for c in tables.samples.c if c.name not in {"prompt_id", "attempt_id", "dataset_id", "created_at"})
-    ids = {"prompt_id": s.claim.prompt_id, "attempt_id": s.claim.attempt_id, "dataset_id": s.claim.dataset_id}
-    return {**ids, **{name: getattr(s.stored, name) for name in names}, "verdict": s.stored.verdict.value}
-
-
-def _storable(sentence: str) -> str:
-    """Postgres text holds no NUL and no lone surrogate, and nobody reads more than a few hundred characters."""
-    return sentence[:ERROR_CHARS].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return {
+        **{name: getattr(s.stored, name) for name in StoredSample.__dataclass_fields__},
+        "prompt_id": s.claim.prompt_id,
+        "attempt_id": s.claim.attempt_id,
+        "dataset_id": s.claim.dataset_id,
+        "verdict": s.stored.verdict.value,
+        "reason": storable(s.stored.reason),
+    }
 
 
 async def apply(conn: Connection, deltas: Mapping[int, Delta]) -> None:

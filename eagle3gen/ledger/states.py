@@ -10,6 +10,8 @@ waiting ──> pending ──> queued ──> in_flight ──> done
 from collections.abc import Mapping
 from enum import StrEnum
 
+from eagle3gen.errors import InvariantBroken
+
 
 class PromptState(StrEnum):
     """Where a prompt stands."""
@@ -52,6 +54,8 @@ class Outcome(StrEnum):
 
 
 ENDED = frozenset({PromptState.DONE, PromptState.REJECTED, PromptState.FAILED})
+ANSWERED = frozenset({PromptState.DONE, PromptState.REJECTED})
+"""The states with a sample."""
 
 MOVES: Mapping[PromptState, frozenset[PromptState]] = {
     PromptState.WAITING: frozenset({PromptState.PENDING}),
@@ -67,3 +71,9 @@ MOVES: Mapping[PromptState, frozenset[PromptState]] = {
 def sources(target: PromptState) -> list[PromptState]:
     """The states from which a prompt may move to `target`."""
     return [state for state, targets in MOVES.items() if target in targets]
+
+
+def check_move(source: PromptState, target: PromptState) -> None:
+    """Raises InvariantBroken for a move that is not in the table."""
+    if target not in MOVES[source]:
+        raise InvariantBroken(f"a prompt cannot go from {source} to {target}")

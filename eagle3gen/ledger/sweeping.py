@@ -9,9 +9,13 @@ from sqlalchemy.dialects.postgresql import insert
 
 from eagle3gen.ledger import tables
 from eagle3gen.ledger.connect import Connection
+from eagle3gen.ledger.datasets import lock_datasets
 from eagle3gen.records import Queue
+from eagle3gen.telemetry import logger
 
 __all__ = ["Connection"]
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Demand:
     pending_due: int
     queued: int
     hold_tokens: int
-    """The largest hold among what is pending and due."""
+    """The largest hold that still fits under the cap, among what is pending and due; if none fits, the largest."""
     headroom_tokens: int | None
     """What the cap still admits, before what is queued; None without a cap."""
 
@@ -60,10 +64,10 @@ async def heartbeat(conn: Connection, worker: WorkerRow) -> None:
 
 
 async def leave(conn: Connection, worker_id: UUID) -> None:
-    """Say that a worker has ended in good order: it has no open attempts, and is not waited for."""
+    """Say that a worker has ended in good order: it is not waited for, and what it left open is held."""
     t = tables.workers
     await conn.execute(update(t).where(t.c.id == worker_id).values(gone=True))
-    await _hold_open_attempts(conn, [worker_id])
+    await _hold_open_attempts(conn, [worker_id], None)
 
 
 async def live_slots(conn: Connection) -> dict[Queue, int]:
@@ -74,69 +78,78 @@ async def live_slots(conn: Connection) -> dict[Queue, int]:
 
 
 async def lost_workers(conn: Connection, timeout_seconds: float) -> int:
-    """Give up workers that have been silent for too long: their open attempts are held, their prompts due."""
+    """Give up workers that have been silent for too long: their open attempts are held, their prompts due.
+
+    So are attempts that have been open for as long and belong to no living worker: one that was given up before
+    its last commit arrived, or that never told of itself. Returns how many workers were given up.
+    """
     t = tables.workers
     silent = t.c.beat_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, timeout_seconds)
     rows = await conn.execute(select(t.c.id).where(~t.c.gone, silent).with_for_update(skip_locked=True))
-    return await _give_up(conn, list(rows.scalars()))
+    lost = list(rows.scalars())
+    if lost:
+        await conn.execute(update(t).where(t.c.id.in_(lost)).values(gone=True))
+    await _hold_open_attempts(conn, lost, timeout_seconds)
+    return len(lost)
 
 
 async def forget_workers(conn: Connection) -> int:
     """Give up every worker: for a caller that knows that none lives, by the state directory's lock."""
-    rows = await conn.execute(select(tables.workers.c.id).where(~tables.workers.c.gone).with_for_update())
-    return await _give_up(conn, list(rows.scalars()))
+    t = tables.workers
+    lost = (await conn.execute(update(t).where(~t.c.gone).values(gone=True).returning(t.c.id))).scalars().all()
+    await _hold_open_attempts(conn, lost, 0.0)
+    return len(lost)
 
 
-async def _give_up(conn: Connection, ids: Sequence[UUID]) -> int:
-    if ids:
-        t = tables.workers
-        await conn.execute(update(t).where(t.c.id.in_(ids)).values(gone=True))
-        await _hold_open_attempts(conn, ids)
-    return len(ids)
-
-
-# Nobody knows whether these calls were billed: their holds stay on the books, their prompts are asked again.
-_LOCK = text(
-    "SELECT p.id FROM prompts p JOIN attempts a ON a.prompt_id = p.id AND a.id = p.attempt_id"
-    " WHERE a.worker_id = ANY(CAST(:workers AS uuid[])) AND p.state = 'in_flight' ORDER BY p.id FOR UPDATE OF p"
+# Every open attempt is that of a prompt in flight (books.py), so the few prompts in flight lead to all of them.
+_ABANDONED = text(
+    "SELECT p.id, p.dataset_id FROM prompts p"
+    # OFFSET 0 keeps the planner from reading all attempts instead of those of the prompts in flight.
+    " CROSS JOIN LATERAL (SELECT worker_id, opened_at FROM attempts WHERE id = p.attempt_id OFFSET 0) a"
+    " LEFT JOIN workers w ON w.id = a.worker_id WHERE p.state = 'in_flight'"
+    " AND (a.worker_id = ANY(CAST(:lost AS uuid[])) OR (w.gone IS NOT FALSE"
+    "  AND a.opened_at <= now() - CAST(:seconds AS float8) * interval '1 second'))"
+    " ORDER BY p.id FOR NO KEY UPDATE OF p"
 )
-_LOCK_DATASETS = text("SELECT id FROM datasets ORDER BY id FOR UPDATE")
+# Nobody knows whether these calls were billed: their holds stay on the books, their prompts are asked again.
 _HOLD = text(
-    "WITH held AS ("
+    "WITH abandoned AS ("
+    " SELECT p.id, p.attempt_id, a.dataset_id, a.hold_tokens FROM prompts p JOIN attempts a ON a.id = p.attempt_id"
+    " WHERE p.id = ANY(CAST(:prompts AS bigint[])) AND p.state = 'in_flight'"
+    "), held AS ("
     " INSERT INTO resolutions (attempt_id, outcome, error)"
-    " SELECT a.id, 'held', 'the worker was lost during the call' FROM attempts a"
-    " WHERE a.worker_id = ANY(CAST(:workers AS uuid[]))"
-    " AND NOT EXISTS (SELECT FROM resolutions r WHERE r.attempt_id = a.id)"
-    " ON CONFLICT DO NOTHING RETURNING attempt_id"
+    " SELECT attempt_id, 'held', 'the worker was lost during the call' FROM abandoned"
     "), freed AS ("
     " UPDATE prompts p SET state = 'pending', attempt_id = NULL, not_before = now(),"
-    " last_error = 'the worker was lost during the call'"
-    " FROM held h JOIN attempts a ON a.id = h.attempt_id"
-    " WHERE p.id = a.prompt_id AND p.attempt_id = a.id AND p.state = 'in_flight'"
-    "), sums AS ("
-    " SELECT a.dataset_id, sum(a.hold_tokens) AS tokens FROM held h JOIN attempts a ON a.id = h.attempt_id GROUP BY 1"
+    " last_error = 'the worker was lost during the call' FROM abandoned WHERE p.id = abandoned.id"
+    "), sums AS (SELECT dataset_id, sum(hold_tokens) AS tokens FROM abandoned GROUP BY dataset_id"
     ") UPDATE datasets d SET open_tokens = d.open_tokens - s.tokens, held_tokens = d.held_tokens + s.tokens"
     " FROM sums s WHERE d.id = s.dataset_id"
 )
 
 
-async def _hold_open_attempts(conn: Connection, workers: Sequence[UUID]) -> None:
-    parameters = {"workers": list(workers)}
-    await conn.execute(_LOCK, parameters)
-    await conn.execute(_LOCK_DATASETS)
-    await conn.execute(_HOLD, parameters)
+async def _hold_open_attempts(conn: Connection, lost: Sequence[UUID], orphaned_seconds: float | None) -> None:
+    """`orphaned_seconds`: also those open for so long whose worker is gone or unknown."""
+    rows = await conn.execute(_ABANDONED, {"lost": list(lost), "seconds": orphaned_seconds})
+    abandoned: dict[int, int] = {row["id"]: row["dataset_id"] for row in rows.mappings()}
+    if abandoned:
+        await lock_datasets(conn, set(abandoned.values()))
+        await conn.execute(_HOLD, {"prompts": list(abandoned)})
+        log.warning("attempts.held", attempts=len(abandoned), workers=len(lost))
 
 
 _DEMAND = text(
-    "SELECT d.id AS dataset_id, q.queue, coalesce(p.due, 0) AS pending_due, coalesce(r.queued, 0) AS queued,"
-    " coalesce(p.hold, r.hold) AS hold_tokens,"
-    " d.cap_tokens - d.spent_tokens - d.held_tokens - d.open_tokens AS headroom_tokens"
-    " FROM datasets d CROSS JOIN unnest(CAST(:queues AS text[])) AS q(queue)"
-    " LEFT JOIN LATERAL (SELECT count(*) AS due, max(max_tokens) AS hold FROM prompts"
-    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'pending' AND not_before <= now()) p ON true"
-    " LEFT JOIN LATERAL (SELECT count(*) AS queued, max(max_tokens) AS hold FROM prompts"
-    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'queued') r ON true"
-    " WHERE d.state = 'open' AND (p.due > 0 OR r.queued > 0) ORDER BY d.id"
+    "WITH open AS (SELECT id, cap_tokens - spent_tokens - held_tokens - open_tokens AS headroom"
+    " FROM datasets WHERE state = 'open')"
+    " SELECT d.id AS dataset_id, q.queue, p.due AS pending_due, r.queued, coalesce(p.hold, p.most, r.most)"
+    " AS hold_tokens, d.headroom AS headroom_tokens"
+    " FROM open d CROSS JOIN unnest(CAST(:queues AS text[])) AS q(queue)"
+    " CROSS JOIN LATERAL (SELECT count(*) AS due, max(max_tokens) AS most,"
+    "  max(max_tokens) FILTER (WHERE max_tokens <= coalesce(d.headroom, max_tokens)) AS hold FROM prompts"
+    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'pending' AND not_before <= now()) p"
+    " CROSS JOIN LATERAL (SELECT count(*) AS queued, max(max_tokens) AS most FROM prompts"
+    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'queued') r"
+    " WHERE p.due > 0 OR r.queued > 0 ORDER BY d.id"
 )
 
 
@@ -147,21 +160,28 @@ async def demand(conn: Connection) -> list[Demand]:
 
 
 _QUEUE = text(
-    "WITH due AS (SELECT id FROM prompts WHERE dataset_id = :dataset_id AND queue = :queue AND state = 'pending'"
-    " AND not_before <= now() ORDER BY id LIMIT :count FOR UPDATE SKIP LOCKED)"
+    "WITH due AS (SELECT p.id FROM prompts p JOIN datasets d ON d.id = p.dataset_id"
+    " WHERE p.dataset_id = :dataset_id AND p.queue = :queue AND p.state = 'pending' AND p.not_before <= now()"
+    # What cannot fit is passed over, or it would bar the way of what can.
+    " AND p.max_tokens <= coalesce(d.cap_tokens - d.spent_tokens - d.held_tokens - d.open_tokens, p.max_tokens)"
+    " ORDER BY p.id LIMIT :count FOR NO KEY UPDATE OF p SKIP LOCKED)"
     " UPDATE prompts p SET state = 'queued', queued_at = now() FROM due WHERE p.id = due.id RETURNING p.id"
 )
 
 
 async def queue_prompts(conn: Connection, dataset_id: int, queue: Queue, count: int) -> list[int]:
-    """Mark up to `count` due prompts as queued, oldest first; the caller rings for them after the commit."""
+    """Mark up to `count` due prompts as queued, oldest first; the caller rings for them after the commit.
+
+    Each of them fits under the cap by itself.
+    """
     rows = await conn.execute(_QUEUE, {"dataset_id": dataset_id, "queue": queue.value, "count": count})
     return sorted(rows.scalars())
 
 
 _STALE = text(
     "WITH lost AS (SELECT id FROM prompts WHERE queue = :queue AND state = 'queued'"
-    " AND queued_at < now() - :seconds * interval '1 second' ORDER BY queued_at LIMIT :count FOR UPDATE SKIP LOCKED)"
+    " AND queued_at < now() - :seconds * interval '1 second' ORDER BY queued_at LIMIT :count"
+    " FOR NO KEY UPDATE SKIP LOCKED)"
     " UPDATE prompts p SET queued_at = now() FROM lost WHERE p.id = lost.id RETURNING p.id"
 )
 
@@ -173,9 +193,13 @@ async def stale_queued(conn: Connection, queue: Queue, older_than_seconds: float
 
 
 async def unqueue(conn: Connection, dataset_ids: Sequence[int] | None) -> int:
-    """Queued prompts back to pending (None: of all datasets), for a purge or a stop; how many."""
+    """Queued prompts back to pending (None: of all datasets), for a purge or a stop; how many.
+
+    Those that are being claimed at this moment are passed over: waiting for them could deadlock with a caller
+    that holds their dataset, and a dataset that is being stopped refuses them.
+    """
     t = tables.prompts
-    statement = update(t).where(t.c.state == "queued").values(state="pending", queued_at=None)
+    queued = select(t.c.id).where(t.c.state == "queued").with_for_update(skip_locked=True, key_share=True)
     if dataset_ids is not None:
-        statement = statement.where(t.c.dataset_id.in_(dataset_ids))
-    return (await conn.execute(statement)).rowcount
+        queued = queued.where(t.c.dataset_id.in_(dataset_ids))
+    return (await conn.execute(update(t).where(t.c.id.in_(queued)).values(state="pending", queued_at=None))).rowcount

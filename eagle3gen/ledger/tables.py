@@ -38,14 +38,22 @@ metadata = MetaData(
     }
 )
 
-USD = Numeric(20, 12)
-"""Costs come with up to ten decimals per call."""
+USD = Numeric()
+"""Every digit that was billed; nothing is rounded."""
 INSTANT = DateTime(timezone=True)
 
 
 def _one_of(column: str, values: type[StrEnum]) -> CheckConstraint:
     listed = ", ".join(f"'{value.value}'" for value in values)
     return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+def _bill() -> tuple[CheckConstraint, ...]:
+    # A bill below nothing would make room under a cap, and one that is no number would swallow the sum.
+    return (
+        CheckConstraint("completion_tokens >= 0", name="completion_tokens"),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 'Infinity'", name="cost_usd"),
+    )
 
 
 datasets = Table(
@@ -100,6 +108,7 @@ Index(
     postgresql_where=text("state = 'pending'"),
 )
 Index("ix_prompts_queued", prompts.c.queue, prompts.c.queued_at, postgresql_where=text("state = 'queued'"))
+Index("ix_prompts_in_flight", prompts.c.attempt_id, postgresql_where=text("state = 'in_flight'"))
 
 workers = Table(
     "workers",
@@ -146,7 +155,9 @@ resolutions = Table(
     Column("error", Text, nullable=False, server_default=""),
     Column("closed_at", INSTANT, nullable=False, server_default=func.now()),
     _one_of("outcome", Outcome),
+    *_bill(),
 )
+Index("ix_resolutions_held", resolutions.c.closed_at, postgresql_where=text("outcome = 'held'"))
 
 corrections = Table(
     "corrections",
@@ -164,6 +175,7 @@ corrections = Table(
     Column("cost_usd", USD),
     Column("reason", Text, nullable=False),
     Column("made_at", INSTANT, nullable=False, server_default=func.now()),
+    *_bill(),
 )
 
 samples = Table(

@@ -1,13 +1,12 @@
 """The ledger writer of a worker process: collects claims and settlements for a few ms, commits hundreds at once."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from eagle3gen.errors import InvariantBroken, ServiceUnreachable
 from eagle3gen.ledger.batch import Committed, commit_batch
@@ -23,9 +22,13 @@ log = logger(__name__)
 
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 2.0
+CANCEL_SECONDS = 5.0
+"""How long an unanswered transaction may take to be broken off."""
+UNSTORABLE = (DataError, IntegrityError, ArithmeticError, ValueError)
+"""The fault of a value, which no waiting mends. Whatever else goes wrong is the database's, and is waited out."""
 
-Waiting: TypeAlias = "asyncio.Future[Claim | None]"
-Settling: TypeAlias = "asyncio.Future[None]"
+Wishes: TypeAlias = "list[tuple[Wish, asyncio.Future[Claim | None]]]"
+Endings: TypeAlias = "list[tuple[Settlement, asyncio.Future[None]]]"
 States: TypeAlias = Mapping[int, DatasetState]
 
 
@@ -44,39 +47,64 @@ class LedgerWriter:
         self._worker_id = worker_id
         self._batch = batch
         self._linger_seconds = linger_seconds
-        self._wishes: list[tuple[Wish, Waiting]] = []
-        self._ended: list[tuple[Settlement, Settling]] = []
+        self._wishes: Wishes = []
+        self._ended: Endings = []
+        self._committing: tuple[Wishes, Endings] = ([], [])
         self._work = asyncio.Event()
         self._datasets: dict[int, Dataset] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = False
 
     async def start(self) -> None:
-        """Begin to commit."""
+        """Begin to commit. Raises ServiceUnreachable."""
         await self.refresh()
         self._task = asyncio.create_task(self._run(), name="ledger writer")
 
     async def close(self, seconds: float) -> None:
-        """Commit what waits, for at most so many seconds; what cannot be told stays open and will be held."""
+        """Commit the settlements that wait, for at most so many seconds; claims that wait get None.
+
+        A settlement that cannot be told in time raises ServiceUnreachable where it waits: its attempt stays open,
+        and is held when the worker has left.
+        """
         self._closing = True
         self._work.set()
-        if self._task is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._task, seconds)
-        if left := len(self._ended):
-            log.error("writer.closed_without_database", unsettled=left)
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=seconds)
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=CANCEL_SECONDS)
+        for _, wanted in (*self._committing[0], *self._wishes):
+            if not wanted.done():
+                wanted.set_result(None)
+        ended = (*self._committing[1], *self._ended)
+        for _, told in ended:
+            _fail(told, ServiceUnreachable("the worker closed before the ledger could be told; the attempt is held"))
+        if ended:
+            log.error("writer.closed_without_database", unsettled=len(ended))
+        self._wishes, self._ended, self._committing = [], [], ([], [])
 
     async def claim(self, prompt_id: int) -> Claim | None:
         """Open an attempt for a prompt, or None when it is not due: done, doubled, closed dataset, full cap."""
-        future: Waiting = asyncio.get_running_loop().create_future()
+        if self._closing:
+            return None
+        future: asyncio.Future[Claim | None] = asyncio.get_running_loop().create_future()
         self._wishes.append((Wish(prompt_id, uuid4()), future))
         self._work.set()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # The claim may have arrived in the very turn in which its task was cancelled.
+            if not future.cancelled() and future.exception() is None:
+                self._give_back(future.result())
+            raise
 
     async def settle(self, settlement: Settlement) -> None:
-        """End an attempt; returns when it is committed, however long the database is away."""
-        future: Settling = asyncio.get_running_loop().create_future()
+        """End an attempt; returns when it is committed, however long the database is away.
+
+        Raises ServiceUnreachable when the writer is closed before that.
+        """
+        if self._closing and (self._task is None or self._task.done()):
+            raise ServiceUnreachable("the ledger writer is closed; the attempt is held")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended.append((settlement, future))
         self._work.set()
         await future
@@ -97,53 +125,92 @@ class LedgerWriter:
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            if not self._closing:
+            if not self._closing and max(len(self._wishes), len(self._ended)) < self._batch:
                 await asyncio.sleep(self._linger_seconds)
-            wishes, self._wishes = self._wishes[: self._batch], self._wishes[self._batch :]
-            ended, self._ended = self._ended[: self._batch], self._ended[self._batch :]
+            wishes, ended = self._committing = self._next_batch()
             if not wishes and not ended:
                 if self._closing:
                     return
                 self._work.clear()
                 continue
-            wishes = [(wish, future) for wish, future in wishes if not future.done()]
             try:
-                committed = await self._commit([w for w, _ in wishes], [s for s, _ in ended])
-            except asyncio.CancelledError:
-                self._ended = ended + self._ended
-                raise
-            self._remember(committed.datasets)
+                await self._process(wishes, ended)
+            except Exception as error:
+                # A bug of ours. Those who wait must not wait for ever, and the next batch may be a better one.
+                log.exception("writer.broken", claims=len(wishes), settlements=len(ended))
+                for _, wanted in wishes:
+                    _fail(wanted, error)
+                for _, told in ended:
+                    _fail(told, error)
+            self._committing = [], []
+
+    def _next_batch(self) -> tuple[Wishes, Endings]:
+        if self._closing:
+            # A call must not begin any more.
+            for _, future in self._wishes:
+                if not future.done():
+                    future.set_result(None)
+        waiting = [(wish, future) for wish, future in self._wishes if not future.done()]
+        wishes, self._wishes = waiting[: self._batch], waiting[self._batch :]
+        ended, self._ended = self._ended[: self._batch], self._ended[self._batch :]
+        return wishes, ended
+
+    async def _process(self, wishes: Wishes, ended: Endings, *, repeated: bool = False) -> None:
+        """Commit and answer. A value that Postgres cannot take must not hold up the money of the others.
+
+        A batch with such a value is halved until it stands alone.
+        """
+        try:
+            committed = await self._commit([w for w, _ in wishes], [s for s, _ in ended], repeated=repeated)
+        except UNSTORABLE as error:
+            if len(wishes) + len(ended) > 1:
+                middle_wish, middle_end = (len(wishes) + 1) // 2, len(ended) // 2
+                await self._process(wishes[:middle_wish], ended[:middle_end], repeated=True)
+                await self._process(wishes[middle_wish:], ended[middle_end:], repeated=True)
+            elif ended:
+                await self._process_bare(*ended[0], error)
+            else:
+                _fail(wishes[0][1], InvariantBroken(f"the ledger refuses an attempt: {error}"))
+        else:
             self._answer(wishes, ended, committed)
 
-    def _answer(
-        self,
-        wishes: list[tuple[Wish, Waiting]],
-        ended: list[tuple[Settlement, Settling]],
-        committed: Committed,
-    ) -> None:
-        for _, settling in ended:
-            if not settling.done():
-                settling.set_result(None)
-        for wish, waiting in wishes:
-            claim = committed.claims.get(wish.attempt_id)
-            if not waiting.done():
-                waiting.set_result(claim)
-            elif claim is not None:
-                # Its task was cancelled while the claim was on its way: nothing was sent.
-                self._ended.append((_given_back(claim), asyncio.get_running_loop().create_future()))
-                self._work.set()
+    async def _process_bare(self, settlement: Settlement, told: asyncio.Future[None], error: Exception) -> None:
+        bare = _bare(settlement)
+        if settlement == bare:
+            _fail(told, InvariantBroken(f"the ledger refuses even the bare end of an attempt: {error}"))
+            return
+        log.error("writer.unstorable", attempt_id=str(settlement.claim.attempt_id), reason=str(error)[:500])
+        await self._process([], [(bare, told)], repeated=True)
 
-    async def _commit(self, wishes: Sequence[Wish], ended: Sequence[Settlement]) -> Committed:
+    def _answer(self, wishes: Wishes, ended: Endings, committed: Committed) -> None:
+        self._remember(committed.datasets)
+        for _, told in ended:
+            if not told.done():
+                told.set_result(None)
+        for wish, wanted in wishes:
+            claim = committed.claims.get(wish.attempt_id)
+            if not wanted.done():
+                wanted.set_result(claim)
+            else:
+                self._give_back(claim)
+
+    def _give_back(self, claim: Claim | None) -> None:
+        """Release an attempt whose task was cancelled while the claim was on its way: nothing was sent."""
+        if claim is not None:
+            self._ended.append((_given_back(claim), asyncio.get_running_loop().create_future()))
+            self._work.set()
+
+    async def _commit(self, wishes: Sequence[Wish], ended: Sequence[Settlement], *, repeated: bool) -> Committed:
         wait, tries = RETRY_SECONDS, 0
         while True:
             try:
                 async with self._ledger.begin() as conn:
-                    committed = await commit_batch(conn, self._worker_id, wishes, ended, repeated=tries > 0)
-            except ServiceUnreachable as error:
+                    committed = await commit_batch(conn, self._worker_id, wishes, ended, repeated=repeated or tries > 0)
+            except UNSTORABLE:
+                raise
+            except (ServiceUnreachable, SQLAlchemyError, OSError) as error:
                 if tries == 0:
                     log.warning("writer.waiting", reason=str(error), claims=len(wishes), settlements=len(ended))
-            except (SQLAlchemyError, OverflowError) as error:
-                return await self._commit_one_by_one(wishes, ended, error)
             else:
                 if tries:
                     log.info("writer.back", tries=tries)
@@ -151,22 +218,11 @@ class LedgerWriter:
             await asyncio.sleep(wait)
             tries, wait = tries + 1, min(wait * 2, RETRY_SECONDS_MAX)
 
-    async def _commit_one_by_one(
-        self, wishes: Sequence[Wish], ended: Sequence[Settlement], error: Exception
-    ) -> Committed:
-        """One value that Postgres cannot take must not hold up the money of the others."""
-        if len(wishes) + len(ended) == 1:
-            if not ended or not _tellable(ended[0]):
-                raise InvariantBroken(f"the ledger refuses even the bare end of an attempt: {error}") from error
-            log.error("writer.unstorable", attempt_id=str(ended[0].claim.attempt_id), reason=str(error)[:500])
-            return await self._commit([], [_bare(ended[0])])
-        claims: dict[UUID, Claim] = {}
-        known: list[Dataset] = []
-        for part_wishes, part_ended in [*(([], [s]) for s in ended), *(([w], []) for w in wishes)]:
-            committed = await self._commit(part_wishes, part_ended)
-            claims.update(committed.claims)
-            known = committed.datasets
-        return Committed(claims, known)
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # Nobody may be waiting any more, and that is no fault.
 
 
 def _given_back(claim: Claim) -> Settlement:
@@ -177,10 +233,6 @@ def _given_back(claim: Claim) -> Settlement:
         count_try=False,
         error="the worker was shut down before the call",
     )
-
-
-def _tellable(settlement: Settlement) -> bool:
-    return settlement != _bare(settlement)
 
 
 def _bare(settlement: Settlement) -> Settlement:

@@ -50,7 +50,7 @@ def _datasets() -> None:
         sa.Column("spent_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("held_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("open_tokens", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("cost_usd", sa.Numeric(precision=20, scale=12), server_default="0", nullable=False),
+        sa.Column("cost_usd", sa.Numeric(), server_default="0", nullable=False),
         sa.Column("unpriced_attempts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("state IN ('open', 'paused', 'stopped')", name=op.f("ck_datasets_state")),
@@ -129,6 +129,9 @@ def _prompts() -> None:
         unique=False,
         postgresql_where=sa.text("state = 'queued'"),
     )
+    op.create_index(
+        "ix_prompts_in_flight", "prompts", ["attempt_id"], unique=False, postgresql_where=sa.text("state = 'in_flight'")
+    )
 
 
 def _attempts() -> None:
@@ -162,12 +165,17 @@ def _resolutions() -> None:
         sa.Column("completion_tokens", sa.Integer(), nullable=True),
         sa.Column("reasoning_tokens", sa.Integer(), nullable=True),
         sa.Column("cached_tokens", sa.Integer(), nullable=True),
-        sa.Column("cost_usd", sa.Numeric(precision=20, scale=12), nullable=True),
+        sa.Column("cost_usd", sa.Numeric(), nullable=True),
         sa.Column("error", sa.Text(), server_default="", nullable=False),
         sa.Column("closed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("outcome IN ('settled', 'released', 'held')", name=op.f("ck_resolutions_outcome")),
+        sa.CheckConstraint("completion_tokens >= 0", name=op.f("ck_resolutions_completion_tokens")),
+        sa.CheckConstraint("cost_usd >= 0 AND cost_usd < 'Infinity'", name=op.f("ck_resolutions_cost_usd")),
         sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], name=op.f("fk_resolutions_attempt_id_attempts")),
         sa.PrimaryKeyConstraint("attempt_id", name=op.f("pk_resolutions")),
+    )
+    op.create_index(
+        "ix_resolutions_held", "resolutions", ["closed_at"], unique=False, postgresql_where=sa.text("outcome = 'held'")
     )
 
 
@@ -214,11 +222,13 @@ def _corrections() -> None:
         sa.Column("completion_tokens", sa.Integer(), nullable=False),
         sa.Column("reasoning_tokens", sa.Integer(), nullable=True),
         sa.Column("cached_tokens", sa.Integer(), nullable=True),
-        sa.Column("cost_usd", sa.Numeric(precision=20, scale=12), nullable=True),
+        sa.Column("cost_usd", sa.Numeric(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("made_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(
             ["attempt_id"], ["resolutions.attempt_id"], name=op.f("fk_corrections_attempt_id_resolutions")
         ),
         sa.PrimaryKeyConstraint("attempt_id", name=op.f("pk_corrections")),
+        sa.CheckConstraint("completion_tokens >= 0", name=op.f("ck_corrections_completion_tokens")),
+        sa.CheckConstraint("cost_usd >= 0 AND cost_usd < 'Infinity'", name=op.f("ck_corrections_cost_usd")),
     )

@@ -1,6 +1,7 @@
 """The migrations make the schema that the code believes in, on any Postgres that may be changed."""
 
 import asyncio
+import sys
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -87,7 +88,10 @@ def test_an_empty_database_is_upgraded_and_a_second_upgrade_changes_nothing(empt
 
 
 async def test_upgrades_that_start_together_do_not_meet(empty_url) -> None:
-    await asyncio.gather(*(asyncio.to_thread(upgrade, empty_url) for _ in range(3)))
+    """Alembic keeps its state in globals, so these are processes, as in a fleet."""
+    program = "import sys; from eagle3gen.ledger.migrate import upgrade; upgrade(sys.argv[1])"
+    made = [await asyncio.create_subprocess_exec(sys.executable, "-c", program, empty_url) for _ in range(3)]
+    assert [await process.wait() for process in made] == [0, 0, 0]
     ledger = open_ledger(empty_url)
     await ledger.ping()
     await ledger.close()

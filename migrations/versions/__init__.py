@@ -1,0 +1,1 @@
+"""Each file is one revision; later ones never change an earlier one."""
