@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from eagle3gen.config import Settings
+from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.flow.dispatch import Bell, Pass, dispatch
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger
@@ -47,8 +48,12 @@ class Maintenance:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        async with self._ledger.begin() as conn:
-            await sweeping.leave(conn, self._worker.id)
+        try:
+            async with self._ledger.begin() as conn:
+                await sweeping.leave(conn, self._worker.id)
+        except ServiceUnreachable as error:
+            # Its silence will say the same.
+            log.warning("worker.left_without_word", reason=str(error))
 
     async def _run(self) -> None:
         while True:

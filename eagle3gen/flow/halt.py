@@ -9,7 +9,7 @@ from typing import Protocol
 from eagle3gen.errors import Eagle3genError, InputError
 from eagle3gen.ledger import reading, sweeping
 from eagle3gen.ledger.connect import Ledger
-from eagle3gen.ledger.datasets import set_state
+from eagle3gen.ledger.datasets import datasets, set_state
 from eagle3gen.ledger.states import DatasetState
 from eagle3gen.telemetry import logger
 
@@ -60,21 +60,23 @@ async def stop(
     except Eagle3genError as error:
         # Workers read the dataset's state from the ledger too: the stop holds without the broker.
         log.warning("stop.broker_away", reason=str(error))
+    ids = [d.id for d in chosen]
     while True:
         async with ledger.begin() as conn:
-            after = await _chosen(conn, [d.name for d in chosen])
-            cancelled = await reading.held_since(conn, [d.id for d in chosen], since)
-        still = sum(d.in_flight for d in after)
+            still = await reading.in_flight(conn, ids)
         seconds = time.monotonic() - started
         if still == 0 or seconds > deadline_seconds:
             break
         await asyncio.sleep(POLL_SECONDS)
+    async with ledger.begin() as conn:
+        cancelled = await reading.held_since(conn, ids, since)
+        held_tokens = sum(d.held_tokens for d in await datasets(conn) if d.id in ids)
     return Stopped(
         datasets=tuple(d.name for d in chosen),
         unqueued=unqueued,
         cancelled=cancelled,
         still_in_flight=still,
-        held_tokens=sum(d.held_tokens for d in after),
+        held_tokens=held_tokens,
         seconds=seconds,
     )
 

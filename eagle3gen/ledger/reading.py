@@ -127,6 +127,13 @@ async def clock(conn: Connection) -> datetime:
     return now
 
 
+async def in_flight(conn: Connection, dataset_ids: Sequence[int]) -> int:
+    """Prompts of these datasets that have an open attempt."""
+    p = tables.prompts
+    statement = select(func.count()).where(p.c.state == PromptState.IN_FLIGHT.value, p.c.dataset_id.in_(dataset_ids))
+    return int((await conn.execute(statement)).scalar_one())
+
+
 async def held_since(conn: Connection, dataset_ids: Sequence[int], since: datetime) -> int:
     """Attempts of these datasets that ended without a word on their bill since then."""
     r, a = tables.resolutions, tables.attempts
