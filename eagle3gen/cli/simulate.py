@@ -15,6 +15,7 @@ SHARE = click.FloatRange(0, 1)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one")
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed and requests, same answers.")
 @click.option("--latency", type=click.FloatRange(0), default=2.0, show_default=True, help="Mean seconds per answer.")
+@click.option("--latency-spread", type=SHARE, default=0.3, show_default=True, help="A call takes so much more or less.")
 @click.option("--mean-tokens", type=click.IntRange(8), default=600, show_default=True, help="Mean answer length.")
 @click.option("--spread", type=click.FloatRange(0, 2), default=0.75, show_default=True, help="Sigma of the lengths.")
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the true ids here.")
@@ -43,4 +44,5 @@ def simulate(until_stdin_closes: bool, latency: float, truth: Path | None, token
     try:
         main(options, rendering.print_json, until_stdin_closes=until_stdin_closes)
     except OSError as error:
-        raise ConfigurationError(f"cannot listen on port {options.port}: {error.strerror}") from error
+        what = f"write {error.filename}" if error.filename else f"listen on port {options.port}"
+        raise ConfigurationError(f"cannot {what}: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from array import array
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,22 +70,33 @@ class Bill:
             "errors": self.errors,
         }
 
-    async def keep_truth(self) -> None:
-        """Write the truth file in the background, until cancelled."""
-        with contextlib.suppress(asyncio.CancelledError):
-            while True:
-                await asyncio.sleep(FLUSH_SECONDS)
-                await asyncio.to_thread(self.flush)
-        self.flush()
-        if self._file is not None:
-            self._file.close()
-
-    def flush(self) -> None:
-        """Everything known so far into the truth file."""
-        if self.truth is None:
-            return
-        if self._file is None:
+    def open_truth(self) -> None:
+        """Begin the truth file anew. Raises OSError when it cannot be written."""
+        if self.truth is not None:
             self._file = self.truth.open("wb")
+
+    async def keep_truth(self, ended: asyncio.Event) -> None:
+        """Write the truth file in the background until told that all has ended.
+
+        Raises OSError when it cannot be written any more: a simulator without its truth is none.
+        """
+        if self._file is None:
+            await ended.wait()
+            return
+        with self._file as file:
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), FLUSH_SECONDS)
+                await asyncio.to_thread(_write, file, self._taken())
+            _write(file, self._taken())
+
+    def _taken(self) -> list[dict[str, Any]]:
+        """The lines that wait to be written; taken on the loop, where they are added."""
         lines, self._lines = self._lines, []
-        self._file.write(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
-        self._file.flush()
+        return lines
+
+
+def _write(file: IO[bytes], lines: list[dict[str, Any]]) -> None:
+    for line in lines:
+        file.write(orjson.dumps(line, default=array.tolist, option=orjson.OPT_APPEND_NEWLINE))
+    file.flush()

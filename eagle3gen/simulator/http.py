@@ -13,6 +13,7 @@ REASONS = {
     401: "Unauthorized",
     404: "Not Found",
     429: "Too Many Requests",
+    500: "Internal Server Error",
     502: "Bad Gateway",
 }
 
@@ -68,7 +69,7 @@ def _chunk(data: bytes) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class Connection(asyncio.Protocol):
-    """One client connection; requests on it are answered one after the other."""
+    """One client connection. A client asks again only when it has its answer: nobody pipelines."""
 
     handle: Callable[[Request], None]
     transport: asyncio.Transport | None = None
@@ -85,6 +86,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self.gone = True
+        self._parser = None  # it refers to this object
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self.transport is None:

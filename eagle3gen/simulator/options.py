@@ -55,7 +55,11 @@ class Options:
     port: int = 0
     seed: int = 0
     latency_seconds: float = 2.0
-    """Mean; each call takes between 0.7 and 1.3 of it."""
+    """Mean."""
+    latency_spread: float = 0.3
+    """Each call takes the mean, more or less by up to this share of it."""
+    pulse_seconds: float = 2.0
+    """Time between the blanks that are sent while a call is open."""
     mean_tokens: int = 600
     spread: float = 0.75
     """Sigma of the lognormal distribution of answer lengths."""
@@ -67,6 +71,8 @@ class Options:
     truth: Path | None = None
     api_key: str | None = None
     """When set, another key is answered with 401."""
+    models: tuple[str, ...] = ()
+    """When set, another model is answered with 400."""
     hosts: tuple[Host, ...] = HOSTS
     generation_delay_seconds: float = 3.0
     """How long a generation's record answers 404 after the call."""

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from eagle3gen.simulator.declare import declare
+from eagle3gen.simulator.declare import declare, in_order
 from eagle3gen.simulator.tokenizer import Vocabulary
 
 
@@ -15,7 +15,10 @@ class PromptCounter:
     """Counts as a server does: template, then one encoding of the whole text."""
 
     def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        # As transformers sets it up, and with its filter: keys as they come, every script as it is.
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
         self._template = environment.from_string((folder / "chat_template.jinja").read_text("utf-8"))
@@ -23,14 +26,16 @@ class PromptCounter:
 
     def count(self, messages: list[Any], tools: list[Any]) -> int:
         """Prompt tokens. Raises TemplateError or another ValueError for what cannot be rendered."""
-        more = {"tools": tools, "tools_ts_str": declare(tools)} if tools else {"tools": None}
+        more: dict[str, Any] = {"tools": in_order(tools) if tools else None}
+        if tools and (declared := declare(tools)) is not None:
+            more["tools_ts_str"] = declared
         return self._vocabulary.count_prompt(
             self._template.render(messages=messages, add_generation_prompt=True, **more)
         )
 
 
-def _to_json(value: Any, separators: Any = None, **_: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=separators)
+def _to_json(value: Any, **how: Any) -> str:
+    return json.dumps(value, **{"ensure_ascii": False, **how})
 
 
 def _refuse(message: str) -> None:

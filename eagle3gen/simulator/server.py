@@ -1,10 +1,11 @@
 """The server: routes, and the life of one call."""
 
 import asyncio
-import contextlib
 import hashlib
 import math
+import os
 import random
+import resource
 import signal
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ import orjson
 import uvloop
 
 from eagle3gen.simulator import replies
+from eagle3gen.simulator.asked import read_asked
 from eagle3gen.simulator.bill import Bill
 from eagle3gen.simulator.http import Connection, Request
 from eagle3gen.simulator.options import Host, Options
@@ -24,15 +26,10 @@ from eagle3gen.simulator.prompts import PromptCounter
 from eagle3gen.simulator.tokenizer import Vocabulary
 from eagle3gen.simulator.voice import Answer, Voice
 
-PULSE_SECONDS = 2.0
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 BACKLOG = 8192
 PREFIXES = ("/api/v1", "/v1")
-LIMIT_DEFAULT = 65_536
-
-
-class BadRequest(Exception):
-    """What a 400 says."""
+FILES_WANTED = 65_536
 
 
 class Simulator:
@@ -48,7 +45,8 @@ class Simulator:
         self._ids = random.Random(f"ids {options.seed}")  # noqa: S311  not for secrets
         # Lognormal with the mean that was asked for.
         self._mu = math.log(options.mean_tokens) - options.spread**2 / 2
-        self._started = time.time()
+        self.closed = False
+        """Once closed, no call is answered any more: the truth file is complete."""
 
     def handle(self, request: Request) -> None:
         """Answer one request, now or later."""
@@ -57,7 +55,8 @@ class Simulator:
         if path == "/_sim/bill":
             request.reply(200, orjson.dumps(self.bill.as_json()))
         elif not self._allowed(request):
-            request.reply(401, replies.error(401, "User not found."))
+            known = "authorization" in request.headers
+            request.reply(401, replies.error(401, "User not found." if known else "No auth credentials found"))
         elif (request.method, path) == ("POST", "/chat/completions"):
             self._call(request)
         elif request.method == "GET":
@@ -74,26 +73,23 @@ class Simulator:
     def _call(self, request: Request) -> None:
         self.bill.begin()
         try:
-            body = _body(request.body)
-            prompt_tokens = self._counter.count(body["messages"], body.get("tools") or [])
+            asked = read_asked(request.body, self.options.models)
+            prompt_tokens = self._counter.count(asked.messages, asked.tools)
         except Exception as error:  # noqa: BLE001  whatever a client sends is its fault, and is answered
             self.bill.fail()
             request.reply(400, replies.error(400, f"invalid request: {error}"))
             return
         digest = hashlib.sha256(request.body).digest()
         self._asked[digest] += 1
-        asked = self._asked[digest]
-        rng = random.Random(f"{self.options.seed} {digest.hex()} {asked}")  # noqa: S311  not for secrets
+        times = self._asked[digest]
+        rng = random.Random(f"{self.options.seed} {digest.hex()} {times}")  # noqa: S311  not for secrets
         if rng.random() < self.options.fail_share:
             self._fail(request, rng)
             return
-        limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or LIMIT_DEFAULT)
-        tools = body.get("tools") or []
-        tools = tools if rng.random() < self.options.tool_share else []
-        earlier = sum(len(m.get("tool_calls") or ()) for m in body["messages"])
+        calls_tools = rng.random() < self.options.tool_share and asked.may_call_tools
         tokens = max(4, int(rng.lognormvariate(self._mu, self.options.spread)))
-        answer = self._voice.answer(rng, tokens, limit, tools, earlier)
-        self._serve(request, rng, body["model"], answer, prompt_tokens, digest, asked)
+        answer = self._voice.answer(rng, tokens, asked.limit, asked.tools if calls_tools else (), asked.earlier_calls)
+        self._serve(request, rng, asked.model, answer, prompt_tokens, digest, times)
 
     def _serve(
         self,
@@ -103,13 +99,12 @@ class Simulator:
         answer: Answer,
         prompt_tokens: int,
         digest: bytes,
-        asked: int,
+        times: int,
     ) -> None:
         host = rng.choice(self.options.hosts)
         cost = host.cost(prompt_tokens, len(answer.ids))
-        created = int(time.time())
-        generation_id = f"gen-{created}-{''.join(self._ids.choices(ALPHABET, k=20))}"
-        body = replies.completion(generation_id, created, model, host, answer, prompt_tokens, cost)
+        generation_id = self._generation_id()
+        body = replies.completion(generation_id, int(time.time()), model, host, answer, prompt_tokens, cost)
         line = {
             "generation_id": generation_id,
             "completion_ids": answer.ids,
@@ -120,15 +115,20 @@ class Simulator:
             "finish_reason": answer.finish,
             "host": host.name,
             "body_sha256": digest.hex(),
-            "asked": asked,
+            "asked": times,
         }
         request.begin(generation_id)
-        due = asyncio.get_running_loop().time() + self.options.latency_seconds * rng.uniform(0.7, 1.3)
+        spread = self.options.latency_spread
+        seconds = self.options.latency_seconds * rng.uniform(1 - spread, 1 + spread)
+        due = asyncio.get_running_loop().time() + seconds
         self._wait(request, due, lambda: self._charge(request, body, line, cost))
+
+    def _generation_id(self) -> str:
+        return f"gen-{int(time.time())}-{''.join(self._ids.choices(ALPHABET, k=20))}"
 
     def _wait(self, request: Request, due: float, done: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
-        if due - loop.time() <= PULSE_SECONDS:
+        if due - loop.time() <= self.options.pulse_seconds:
             loop.call_at(due, done)
             return
 
@@ -136,9 +136,11 @@ class Simulator:
             request.pulse()
             self._wait(request, due, done)
 
-        loop.call_later(PULSE_SECONDS, pulse)
+        loop.call_later(self.options.pulse_seconds, pulse)
 
     def _charge(self, request: Request, body: bytes, line: dict[str, Any], cost: Decimal) -> None:
+        if self.closed:
+            return
         record = {name: value for name, value in line.items() if name != "completion_ids"}
         record |= {"ended": time.time(), "cancelled": not request.listening}
         # A plain call runs on and is billed in full when its client has gone.
@@ -149,13 +151,15 @@ class Simulator:
     def _fail(self, request: Request, rng: random.Random) -> None:
         kind = rng.choice(["429", "502", "inside"])
         self.bill.fail()
+        generation_id = self._generation_id()
+        named = ("X-Generation-Id", generation_id)
         if kind == "429":
             body = replies.error(429, "Provider returned error", provider_name="Chutes", raw="rate limited upstream")
-            request.reply(429, body, (("Retry-After", "1"),))
+            request.reply(429, body, (("Retry-After", "1"), named))
         elif kind == "502":
-            request.reply(502, replies.error(502, "Provider returned error", provider_name="Inceptron"))
+            request.reply(502, replies.error(502, "Provider returned error", provider_name="Inceptron"), (named,))
         else:
-            request.begin("")
+            request.begin(generation_id)
             request.finish(replies.error(503, "There is no available model provider"))
 
     # Looking things up.
@@ -199,18 +203,6 @@ class Simulator:
         request.reply(200, orjson.dumps({"data": data}))
 
 
-def _body(raw: bytes) -> dict[str, Any]:
-    try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest("the body is not JSON") from error
-    if not isinstance(body, dict) or not isinstance(body.get("messages"), list) or not body["messages"]:
-        raise BadRequest("messages must be a list that is not empty")
-    if not isinstance(body.get("model"), str):
-        raise BadRequest("model is missing")
-    return body
-
-
 def _endpoint(host: Host) -> dict[str, Any]:
     return {
         "name": f"{host.name} | moonshotai/kimi-k2.5",
@@ -228,30 +220,49 @@ def _endpoint(host: Host) -> dict[str, Any]:
 
 
 async def serve(options: Options, ready: Callable[[dict[str, Any]], None], ended: asyncio.Event) -> None:
-    """Listen on loopback until `ended` is set; what was answered is then in the truth file."""
+    """Listen on loopback until `ended` is set; what was answered is then in the truth file.
+
+    Raises OSError for a port that is taken and a truth file that cannot be written.
+    """
     simulator = Simulator(options)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(simulator.handle), "127.0.0.1", options.port, backlog=BACKLOG)
-    port = server.sockets[0].getsockname()[1]
-    keeping = asyncio.create_task(simulator.bill.keep_truth())
-    ready({"url": f"http://127.0.0.1:{port}/api/v1", "seed": options.seed, "truth": str(options.truth or "")})
-    await ended.wait()
-    server.close()
-    keeping.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await keeping
+    try:
+        # Not before the port is ours: another simulator there may be writing the same file.
+        simulator.bill.open_truth()
+        port = server.sockets[0].getsockname()[1]
+        ready({"url": f"http://127.0.0.1:{port}/api/v1", "seed": options.seed, "truth": str(options.truth or "")})
+        await simulator.bill.keep_truth(ended)
+    finally:
+        simulator.closed = True
+        server.close()
 
 
 def main(options: Options, ready: Callable[[dict[str, Any]], None], *, until_stdin_closes: bool = False) -> None:
     """Run until SIGTERM, SIGINT, or (when told so) until standard input closes with the parent."""
+    _allow_many_connections()
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ended.set)
+
+        def read_stdin() -> None:
+            if not os.read(0, 4096):
+                loop.remove_reader(0)
+                ended.set()
+
         if until_stdin_closes:
-            loop.add_reader(0, ended.set)
+            loop.add_reader(0, read_stdin)
         await serve(options, ready, ended)
 
     uvloop.run(run())
+
+
+def _allow_many_connections() -> None:
+    """Raise the soft limit of open files: many systems start with 1,024, half of what one worker opens."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -2,11 +2,19 @@
 
 import base64
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tiktoken
 from tokenizers import Tokenizer
+
+CONTROLS = range(163_584, 163_840)
+"""Kimi's slots for control ids; those without a name are called by their number."""
+UNNAMED = "<|reserved_token_"
+WINDOW = 400_000
+RUN = 25_000
+"""Kimi's own tokenizer class encodes at most so many characters, and of one run of (non-)blanks, at once."""
 
 
 class Vocabulary:
@@ -14,18 +22,19 @@ class Vocabulary:
 
     def __init__(self, folder: Path) -> None:
         data = json.loads((folder / "tokenizer.json").read_text("utf-8"))
-        controls = {token["content"]: int(token["id"]) for token in data["added_tokens"]}
-        self.controls = controls
+        self.controls = {token["content"]: int(token["id"]) for token in data["added_tokens"]}
         # Answers are ordinary text: a twin without added tokens can emit no control id.
         self._plain = Tokenizer.from_str(json.dumps({**data, "added_tokens": []}))
-        self._bytes = {}
         ranks = {}
         for line in (folder / "tiktoken.model").read_bytes().splitlines():
             token, _, rank = line.partition(b" ")
             ranks[base64.b64decode(token)] = int(rank)
         self._bytes = {rank: token for token, rank in ranks.items()}
         pattern = next(p["pattern"]["Regex"] for p in data["pre_tokenizer"]["pretokenizers"] if p["type"] == "Split")
-        self._prompts = tiktoken.Encoding("simulator", pat_str=pattern, mergeable_ranks=ranks, special_tokens=controls)
+        named = set(self.controls.values())
+        every = self.controls | {f"{UNNAMED}{i}|>": i for i in CONTROLS if i not in named}
+        self._named, self._all = set(self.controls), set(every)
+        self._prompts = tiktoken.Encoding("simulator", pat_str=pattern, mergeable_ranks=ranks, special_tokens=every)
 
     def encode(self, text: str) -> list[int]:
         """Ordinary ids of an answer's text."""
@@ -37,4 +46,20 @@ class Vocabulary:
 
     def count_prompt(self, rendered: str) -> int:
         """Tokens of a rendered prompt, control strings active."""
-        return len(self._prompts.encode(rendered, allowed_special="all"))
+        # Handing over hundreds of names costs more than most prompts do.
+        active = self._all if UNNAMED in rendered else self._named
+        parts = [rendered] if len(rendered) <= RUN else _parts(rendered)
+        return sum(len(self._prompts.encode(p, allowed_special=active, disallowed_special=())) for p in parts)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A long text as Kimi's class cuts it: no part holds more than RUN characters of one run."""
+    for start in range(0, len(text), WINDOW):
+        part = ""
+        for run in re.findall(r"\s+|\S+", text[start : start + WINDOW]):
+            pieces = [run[i : i + RUN] for i in range(0, len(run), RUN)]
+            for piece in pieces[:-1]:
+                yield part + piece
+                part = ""
+            part += pieces[-1]
+        yield part

@@ -1,24 +1,32 @@
 """Answers made from known ids.
 
-A library of text segments is encoded once. Segments are joined where a token cannot reach over the joint (after line
-breaks, before something that is no blank), so an answer is a concatenation of texts and of ids at the same time.
+A library of text segments is encoded once. Segments are joined where a token cannot reach over the joint (after a line
+break, before a line that is not blank), so an answer is a concatenation of texts and of ids at the same time.
 """
 
 import json
 import random
 import re
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from eagle3gen.simulator.segments import segments
 from eagle3gen.simulator.tokenizer import Vocabulary
 
 CORPUS = Path(__file__).parent.parent / "tokens" / "builtin" / "corpus.txt"
 BREAKS = ("\n\n", "\n")
-PROVED = 50
+PROVED = 100
+ENDING_SHARE = 0.1
+"""How many texts end with a line break."""
 REASONING_SHARE = (0.3, 0.8)
 TOOL_CALLS_MAX = 3
+
+
+Ids: TypeAlias = "array[int]"
+"""Ids as four bytes each: thousands of open answers are held, and joining them is a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Piece:
     """A text with its ids."""
 
     text: str
-    ids: list[int]
+    ids: Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Call:
 class Answer:
     """What was emitted, and the same as a server shows it."""
 
-    ids: list[int]
+    ids: Ids
     reasoning: str
     content: str | None
     calls: list[Call]
@@ -56,40 +64,45 @@ class Voice:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._control = vocabulary.controls
-        segments = re.split(r"\n\n(?=\S)", CORPUS.read_text("utf-8").strip())
-        self._first = [self._piece(" " + s) for s in segments]
-        self._middle = [[self._piece(s + b) for s in segments] for b in BREAKS]
-        self._first_broken = [[self._piece(" " + s + b) for s in segments] for b in BREAKS]
-        self._last = [self._piece(s) for s in segments]
+        library = [*re.split(r"\n\n(?=\S)", CORPUS.read_text("utf-8").strip()), *segments()]
+        if any(control in text for text in library for control in self._control):
+            raise RuntimeError("the library of segments spells a control string")
+        self._first = [self._piece(" " + s) for s in library]
+        self._middle = [[self._piece(s + b) for s in library] for b in BREAKS]
+        self._first_broken = [[self._piece(" " + s + b) for s in library] for b in BREAKS]
+        self._last = [self._piece(s) for s in library]
         self._prove()
 
     def _piece(self, text: str) -> Piece:
-        return Piece(text, self._vocabulary.encode(text))
+        return Piece(text, _ids(self._vocabulary.encode(text)))
 
     def _prove(self) -> None:
         """Joined ids must be the ids of the joined text, or the truth would be none."""
         rng = random.Random(0)  # noqa: S311  not for secrets
         for _ in range(PROVED):
             piece = self.speak(rng, rng.randint(1, 600))
-            if self._vocabulary.encode(piece.text) != piece.ids or self._vocabulary.text(piece.ids) != piece.text:
+            if (
+                self._vocabulary.encode(piece.text) != piece.ids.tolist()
+                or self._vocabulary.text(piece.ids) != piece.text
+            ):
                 raise RuntimeError("the library of segments has an unsafe joint")
 
     def speak(self, rng: random.Random, tokens: int) -> Piece:
         """A text of about so many tokens, beginning with a blank as Kimi does."""
-        at = rng.randrange(len(self._last))
+        count, chance = len(self._last), rng.random
+        at = int(chance() * count)
         if tokens <= len(self._first[at].ids):
             return self._first[at]
-        kind = rng.randrange(len(BREAKS))
-        pieces = [self._first_broken[kind][at]]
-        length = len(pieces[0].ids)
+        first = self._first_broken[int(chance() * len(BREAKS))][at]
+        texts, ids = [first.text], first.ids[:]
         while True:
-            at, kind = rng.randrange(len(self._last)), rng.randrange(len(BREAKS))
-            if length + len(self._last[at].ids) >= tokens:
-                pieces.append(self._last[at])
-                break
-            pieces.append(self._middle[kind][at])
-            length += len(pieces[-1].ids)
-        return Piece("".join(p.text for p in pieces), [i for p in pieces for i in p.ids])
+            at, broken = int(chance() * count), self._middle[int(chance() * len(BREAKS))]
+            last = len(ids) + len(self._last[at].ids) >= tokens
+            piece = self._last[at] if last and chance() >= ENDING_SHARE else broken[at]
+            texts.append(piece.text)
+            ids += piece.ids
+            if last:
+                return Piece("".join(texts), ids)
 
     def answer(self, rng: random.Random, tokens: int, limit: int, tools: Sequence[Any], earlier_calls: int) -> Answer:
         """About `tokens` tokens, cut at `limit`; with tools it calls one to three of them."""
@@ -100,15 +113,16 @@ class Voice:
         if tools:
             content = content if rng.random() < 0.3 else None
             calls = self._calls(rng, tools, earlier_calls)
-        section = self._section(calls)
-        end = self._control["<|im_end|>"]
-        ids = [*reasoning.ids, self._control["</think>"], *(content.ids if content else ()), *section, end]
+        ids = reasoning.ids + self._mark("</think>")
+        if content:
+            ids += content.ids
+        ids += self._section(calls) + self._mark("<|im_end|>")
         if len(ids) > limit:
             return self._cut(ids[:limit], reasoning, content, calls)
         finish = "tool_calls" if calls else "stop"
         return Answer(ids, reasoning.text, content.text if content else None, calls, finish, len(reasoning.ids) + 1)
 
-    def _cut(self, ids: list[int], reasoning: Piece, content: Piece | None, calls: list[Call]) -> Answer:
+    def _cut(self, ids: Ids, reasoning: Piece, content: Piece | None, calls: list[Call]) -> Answer:
         """What a server shows of an answer that met its limit: the text so far, and only whole calls."""
         thought = min(len(ids), len(reasoning.ids))
         text = self._vocabulary.text(ids[:thought])
@@ -124,20 +138,21 @@ class Voice:
                 whole.append(call)
         return Answer(ids, text, said, whole, "length", min(len(ids), len(reasoning.ids) + 1))
 
-    def _section(self, calls: Sequence[Call]) -> list[int]:
+    def _section(self, calls: Sequence[Call]) -> Ids:
         if not calls:
-            return []
-        inside = [i for call in calls for i in self._call_ids(call)]
-        return [self._control["<|tool_calls_section_begin|>"], *inside, self._control["<|tool_calls_section_end|>"]]
+            return _ids()
+        section = self._mark("<|tool_calls_section_begin|>")
+        for call in calls:
+            section += self._call_ids(call)
+        return section + self._mark("<|tool_calls_section_end|>")
 
-    def _call_ids(self, call: Call) -> list[int]:
-        return [
-            self._control["<|tool_call_begin|>"],
-            *call.id.ids,
-            self._control["<|tool_call_argument_begin|>"],
-            *call.arguments.ids,
-            self._control["<|tool_call_end|>"],
-        ]
+    def _call_ids(self, call: Call) -> Ids:
+        named = self._mark("<|tool_call_begin|>") + call.id.ids
+        filled = self._mark("<|tool_call_argument_begin|>") + call.arguments.ids
+        return named + filled + self._mark("<|tool_call_end|>")
+
+    def _mark(self, control: str) -> Ids:
+        return _ids([self._control[control]])
 
     def _calls(self, rng: random.Random, tools: Sequence[Any], earlier: int) -> list[Call]:
         made = []
@@ -154,6 +169,10 @@ class Voice:
             name = function["name"]
             made.append(Call(self._piece(f"functions.{name}:{index}"), name, self._piece(spelled)))
         return made
+
+
+def _ids(ids: Sequence[int] = ()) -> Ids:
+    return array("I", ids)
 
 
 def _value(rng: random.Random, schema: Any, depth: int = 0) -> Any:

@@ -1,0 +1,105 @@
+"""`eagle3gen simulate` as a process of its own: how it begins, and how it ends."""
+
+import asyncio
+import json
+import resource
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def simulate(tmp_path) -> Iterator[Callable]:
+    """Start one; yields its process and the line it prints when ready."""
+    started = []
+
+    def start(*flags: str, **popen) -> tuple[subprocess.Popen, dict]:
+        command = [sys.executable, "-m", "eagle3gen", "simulate", "--truth", str(tmp_path / "truth"), *flags]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **popen)
+        started.append(process)
+        return process, json.loads(process.stdout.readline())
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ask(url: str, text: str = "x") -> dict:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", body), timeout=10) as reply:
+        return json.loads(reply.read())
+
+
+def rows(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_one_line_says_where_it_listens_and_with_which_seed(simulate, tmp_path) -> None:
+    process, ready = simulate("--seed", "7", "--latency", "0.05")
+    assert ready["seed"] == 7
+    assert ready["truth"] == str(tmp_path / "truth")
+    assert ask(ready["url"])["object"] == "chat.completion"
+    assert ask(ready["url"].replace("/api/v1", "/v1"))["object"] == "chat.completion"
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate(timeout=10)
+    assert rest == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_its_truth_complete(simulate, tmp_path, number) -> None:
+    process, ready = simulate("--latency", "0.02")
+    told = [ask(ready["url"], str(n))["id"] for n in range(5)]
+    process.send_signal(number)
+    assert process.wait(10) == 0
+    assert [row["generation_id"] for row in rows(tmp_path / "truth")] == told
+
+
+def test_kill_loses_the_last_moment_only(simulate, tmp_path) -> None:
+    process, ready = simulate("--latency", "0.02")
+    told = [ask(ready["url"], str(n))["id"] for n in range(5)]
+    subprocess.run(["sleep", "0.6"], check=True)
+    process.kill()
+    process.wait(10)
+    assert [row["generation_id"] for row in rows(tmp_path / "truth")] == told
+
+
+def test_it_ends_with_its_parent_when_told_so_and_not_at_a_word(simulate) -> None:
+    process, ready = simulate("--until-stdin-closes", "--latency", "0.02")
+    process.stdin.write(b"a word\n")
+    process.stdin.flush()
+    assert ask(ready["url"])["id"]
+    process.stdin.close()
+    assert process.wait(10) == 0
+    process.stdin = None
+
+
+async def test_a_low_limit_of_open_files_is_raised(simulate) -> None:
+    """Many systems start with 1,024 files: fewer than one worker's connections."""
+
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    process, ready = simulate("--latency", "0.02", preexec_fn=lower)
+    port = int(ready["url"].split(":")[2].split("/")[0])
+    ends = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+    assert len(list(Path(f"/proc/{process.pid}/fd").iterdir())) > 100
+    for _, writer in ends:
+        writer.close()
+
+
+def test_the_same_seed_gives_the_same_answers_in_another_process(simulate) -> None:
+    answers = []
+    for _ in range(2):
+        process, ready = simulate("--seed", "5", "--latency", "0.02")
+        replies = [ask(ready["url"], str(n % 2)) for n in range(4)]
+        answers.append([(r["choices"], r["usage"], r["provider"]) for r in replies])
+        process.terminate()
+        process.wait(10)
+    assert answers[0] == answers[1]
+    assert answers[0][0] != answers[0][2]
