@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import SoftTimeLimitExceeded, Terminated
 
 
 @dataclass(eq=False)
@@ -24,7 +24,7 @@ class Job:
     on_timeout: Callable[[bool, float], None]
     soft_limit: float | None
     hard_limit: float | None
-    task: asyncio.Task[Any] | None = None
+    task: asyncio.Task[Callable[[], None]] | None = None
     report: Callable[[], None] = field(default=lambda: None)
 
     def terminate(self, _signal: Any = None) -> None:
@@ -42,8 +42,18 @@ class Load:
 
 
 def error_info(error: BaseException) -> Any:
-    """An exception as Celery's callbacks want it."""
+    """An exception as Celery's callbacks want it: with a traceback, even if it was never raised."""
+    if error.__traceback__ is None:
+        try:
+            raise error
+        except type(error):
+            return ExceptionInfo()
     return ExceptionInfo((type(error), error, error.__traceback__))
+
+
+def terminated(job: Job) -> None:
+    """Tell Celery that the body was cancelled, or will never begin; on the hub thread."""
+    job.on_error(error_info(Terminated("cancelled")))
 
 
 def timed_out(job: Job, limit: float) -> None:

@@ -13,24 +13,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import uvloop
 from celery.concurrency.base import BasePool
-from celery.exceptions import Terminated
+from celery.utils.saferepr import saferepr
 from celery.worker import state as worker_state
 from kombu.utils.imports import symbol_by_name
 
 from eagle3gen.errors import Eagle3genError
 from eagle3gen.telemetry import logger
-from workers.jobs import Job, Load, error_info, timed_out
+from workers.jobs import Job, Load, error_info, terminated, timed_out
 
 log = logger(__name__)
 
 COLD_SECONDS = 10.0
 """A cold shutdown waits so long for cancelled bodies to settle."""
-DRAIN_POLL_SECONDS = 0.05
+LEAVE_SECONDS = 60.0
+"""The lifespan may take so long to close: longer than the ledger's own patience."""
+POLL_SECONDS = 0.05
 SWEEP_SECONDS = 0.5
 LIFESPAN = "workers.runtime:lifespan"
 
@@ -54,7 +58,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
         self._finished: deque[Job] = deque()
         self._hub: Any = None
         self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="calls", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="calls", daemon=True)
         self._lifespan: AbstractAsyncContextManager[None] | None = None
         self._ended = False
 
@@ -63,8 +67,12 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
     def on_start(self) -> None:
         self._thread.start()
         lifespan = symbol_by_name(getattr(self.app, "lifespan", LIFESPAN))(self.app, self)
+        entering = self.run_soon(lifespan.__aenter__())
         try:
-            self.run_soon(lifespan.__aenter__()).result()
+            # In slices: who is told to end must not wait for a slow start.
+            while not wait_for([entering], POLL_SECONDS).done:
+                worker_state.maybe_shutdown()
+            entering.result()
         except Eagle3genError as error:
             log.error("worker.refused", reason=str(error))  # noqa: TRY400  a sentence for the operator, no traceback
             self._stop_loop()
@@ -79,16 +87,21 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
 
     def on_stop(self) -> None:
         """Warm: wait for the open bodies. Cold (the second signal may come while this waits): cancel them."""
-        self._waiting.clear()
+        self._stop_starting()
         while self._active and worker_state.should_terminate in {None, False}:
             self._drain_while_stopping()
         self._cancel_all()
         self._leave()
 
     def on_terminate(self) -> None:
-        self._waiting.clear()
+        self._stop_starting()
         self._cancel_all()
         self._leave()
+
+    def _stop_starting(self) -> None:
+        self._waiting.clear()
+        # This may run in a signal handler that has interrupted the hub with its lock held: never wait for the hub.
+        self._hub = None
 
     def _cancel_all(self) -> None:
         for job in tuple(self._active):
@@ -101,7 +114,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
 
     def _drain_while_stopping(self) -> None:
         # The hub does not turn any more: callbacks, and the acks they queue on it, are run from here.
-        time.sleep(DRAIN_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
         self._report_finished()
 
     def _leave(self) -> None:
@@ -110,7 +123,7 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
         self._ended = True
         if self._lifespan is not None:
             try:
-                self.run_soon(self._lifespan.__aexit__(None, None, None)).result()
+                self.run_soon(self._lifespan.__aexit__(None, None, None)).result(LEAVE_SECONDS)
             except Exception as error:  # noqa: BLE001  the process ends either way; say why it was not clean
                 log.warning("worker.left_uncleanly", reason=str(error), kind=type(error).__name__)
         self._stop_loop()
@@ -168,39 +181,59 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
 
     # Bodies, on the loop thread.
 
-    def _start_body(self, job: Job) -> None:
-        job.task = self._loop.create_task(self._body(job), context=contextvars.copy_context())
+    def _run_loop(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                # Asyncio lets these out of the loop, and with it would end every other open call.
+                log.exception("pool.exit_refused")
+            else:
+                return
 
-    async def _body(self, job: Job) -> None:
+    def _start_body(self, job: Job) -> None:
+        job.task = self._loop.create_task(self._body(job))
+        job.task.add_done_callback(partial(self._body_ended, job))
+
+    async def _body(self, job: Job) -> Callable[[], None]:
+        """Run the body; how to tell Celery what became of it."""
         current_task_id.set(job.id)
         started = time.monotonic()
         limit = min((seconds for seconds in (job.soft_limit, job.hard_limit) if seconds), default=None)
         try:
             async with asyncio.timeout(limit) as deadline:
                 value = await self.app.tasks[job.name].run(*job.args, **job.kwargs)
-        except asyncio.CancelledError:
-            self._finish(job, lambda: job.on_error(error_info(Terminated("cancelled"))))
+            return partial(job.on_done, (0, saferepr(value), time.monotonic() - started))
         except TimeoutError as error:
             if deadline.expired():
-                self._finish(job, lambda: timed_out(job, limit or 0.0))
-            else:
-                self._fail(job, error, started)
+                return partial(timed_out, job, limit or 0.0)
+            return self._failed(job, error, started)
         except Exception as error:  # noqa: BLE001  whatever a body raises is a failed task, never a dead pool
-            self._fail(job, error, started)
-        else:
-            runtime = time.monotonic() - started
-            self._finish(job, lambda: job.on_done((0, value, runtime)))
+            return self._failed(job, error, started)
+        except (SystemExit, KeyboardInterrupt) as error:
+            return self._failed(job, RuntimeError(f"the task raised {type(error).__name__}"), started)
 
-    def _fail(self, job: Job, error: Exception, started: float) -> None:
-        info, runtime = error_info(error), time.monotonic() - started
+    def _failed(self, job: Job, error: Exception, started: float) -> Callable[[], None]:
         log.error("task.failed", task=job.name, id=job.id, reason=str(error), kind=type(error).__name__)
-        self._finish(job, lambda: job.on_done((1, info, runtime)))
+        return partial(job.on_done, (1, error_info(error), time.monotonic() - started))
+
+    def _body_ended(self, job: Job, task: "asyncio.Task[Callable[[], None]]") -> None:
+        # Not in the body: one that is cancelled before its first step never runs, and its slot would stay taken.
+        if task.cancelled():
+            self._finish(job, partial(terminated, job))
+        elif error := task.exception():
+            # Such as an exception that cannot be printed: the slot counts more than the story.
+            log.error("pool.unreported", id=job.id, kind=type(error).__name__)
+            self._finish(job, partial(terminated, job))
+        else:
+            self._finish(job, task.result())
 
     def _finish(self, job: Job, report: Callable[[], None]) -> None:
         job.report = report
         self._finished.append(job)
-        if len(self._finished) == 1 and self._hub is not None:
-            self._hub.call_soon(self._report_finished)
+        hub = self._hub
+        if len(self._finished) == 1 and hub is not None:
+            hub.call_soon(self._report_finished)
 
     # Results out, on the hub thread.
 
@@ -219,10 +252,13 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
     # For others.
 
     def cancel(self, job: Job) -> None:
-        """Cancel a body, or forget a job that has not begun; any thread."""
+        """Cancel a body, or give up a job that has not begun; on the hub thread."""
         if job in self._waiting:
             self._waiting.remove(job)
-        self._loop.call_soon_threadsafe(lambda: job.task and job.task.cancel())
+            # Celery counts it against the slots until it hears of its end.
+            self._finish(job, partial(terminated, job))
+        else:
+            self._loop.call_soon_threadsafe(lambda: job.task and job.task.cancel())
 
     def run_soon(self, coroutine: Coroutine[Any, Any, Any]) -> "Future[Any]":
         """Run a coroutine on the loop of the bodies; any thread."""
@@ -230,8 +266,9 @@ class AsyncPool(BasePool):  # type: ignore[misc]  # Celery ships no types
 
     def reconnect(self) -> None:
         """Make Celery drop its connection to the broker and build a new one; any thread."""
-        if self._hub is not None:
-            self._hub.call_soon(_lose_connection)
+        hub = self._hub
+        if hub is not None:
+            hub.call_soon(_lose_connection)
 
     def terminate_job(self, pid: int, signal: Any = None) -> None:
         """Nothing: a job has no process. Celery also calls `Job.terminate`, which does it."""
