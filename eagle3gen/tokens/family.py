@@ -30,6 +30,8 @@ class Family:
     vocabulary_size: int
     base_vocabulary: int
     """Ids below are made of bytes; from here on they are control ids."""
+    ranks_sha256: str
+    """Of the published `tiktoken.model`."""
     control_ids: Mapping[str, int]
     reserved_name: str
     """How an unlisted control id is spelled; `{id}` is its number."""
@@ -82,6 +84,7 @@ KIMI_K25 = Family(
     pattern=KIMI_PATTERN,
     vocabulary_size=163_840,
     base_vocabulary=163_584,
+    ranks_sha256="b6c497a7469b33ced9c38afb1ad6e47f03f5e5dc05f15930799210ec050c5103",
     control_ids={
         "[BOS]": 163_584,
         "[EOS]": 163_585,

@@ -1,17 +1,21 @@
 """The verdict on a rebuilt answer. A wrong `exact` is the worst this product can do: when in doubt, it says so."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eagle3gen.errors import InputError
 from eagle3gen.records import Completion, Json, Sample, Verdict
+from eagle3gen.tokens.encoding import TooManyBlanks
 from eagle3gen.tokens.loading import Tokenizer
 from eagle3gen.tokens.rebuild import CUT, Rebuilt, rebuild
+from eagle3gen.tokens.rivals import rival_exists
 
 REPLACEMENT = "\ufffd"
 NEAR = 2
 NEAR_SHARE = 0.002
 """Up to so many tokens apart, or such a share of the answer, is drift; beyond it the reading is wrong."""
+OTHER_PROMPT = "prompt"
+"""The hypothesis of an answer to another prompt than the rendered one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +37,29 @@ def make_sample(
 ) -> Sample:
     """Rebuild and judge one answer. Never raises for what the endpoint sent: the verdict says it."""
     profile = profile or EndpointProfile()
+    sample = Sample(prompt_ids=[], output_ids=[], verdict=Verdict.UNDERIVED, tokenizer_sha256=tokenizer.sha256)
     try:
         prompt_ids = tokenizer.prompt_ids(messages, tools)
     except InputError as error:
-        return _sample(tokenizer, [], [], Verdict.UNDERIVED, reason=str(error))
+        return replace(sample, reason=str(error))
+    billed = completion.usage.prompt_tokens
+    difference = None if billed is None else billed - len(prompt_ids)
+    sample = replace(sample, prompt_ids=prompt_ids, prompt_difference=difference)
     if completion.hidden_reasoning:
-        return _sample(tokenizer, prompt_ids, [], Verdict.UNDERIVED, reason="the reasoning was not shown whole")
+        return replace(sample, reason="the reasoning was not shown whole")
     try:
         rebuilt = rebuild(tokenizer.encoding, completion, messages)
     except UnicodeEncodeError:
-        return _sample(tokenizer, prompt_ids, [], Verdict.LOSSY_TEXT, reason="the text holds half of a character")
-    difference = _difference(completion, rebuilt, profile)
-    billed_prompt = completion.usage.prompt_tokens
-    prompt_difference = None if billed_prompt is None else billed_prompt - len(prompt_ids)
-    verdict, reason = _verdict(tokenizer, completion, rebuilt, difference, prompt_difference, profile)
-    return _sample(
-        tokenizer,
-        prompt_ids,
-        rebuilt.ids,
-        verdict,
-        reason=reason,
-        difference=difference,
-        prompt_difference=prompt_difference,
+        return replace(sample, verdict=Verdict.LOSSY_TEXT, reason="the text holds half of a character")
+    except TooManyBlanks as error:
+        return replace(sample, reason=str(error))
+    sample = replace(
+        sample,
+        output_ids=rebuilt.ids,
         hypothesis=rebuilt.hypothesis,
+        difference=_difference(completion, rebuilt, profile),
     )
+    return _judged(tokenizer, completion, sample, profile)
 
 
 def _difference(completion: Completion, rebuilt: Rebuilt, profile: EndpointProfile) -> int | None:
@@ -67,38 +70,55 @@ def _difference(completion: Completion, rebuilt: Rebuilt, profile: EndpointProfi
     return billed - (len(rebuilt.ids) - uncounted)
 
 
-def _verdict(
-    tokenizer: Tokenizer,
-    completion: Completion,
-    rebuilt: Rebuilt,
-    difference: int | None,
-    prompt_difference: int | None,
-    profile: EndpointProfile,
-) -> tuple[Verdict, str]:
-    """The checks in their order: each one is a way in which agreeing counts would prove nothing."""
-    texts = _texts(completion)
-    if any(REPLACEMENT in text for text in texts):
-        return Verdict.LOSSY_TEXT, "the text holds U+FFFD, which stands for bytes that are gone"
+def _judged(tokenizer: Tokenizer, completion: Completion, sample: Sample, profile: EndpointProfile) -> Sample:
+    """The checks in their order: what the text cannot tell, then what the bill says, then what else would cost it."""
+    if any(REPLACEMENT in text for text in _texts(completion)):
+        reason = "the text holds U+FFFD, which stands for bytes that are gone"
+        return replace(sample, verdict=Verdict.LOSSY_TEXT, reason=reason)
+    if sample.prompt_difference:
+        reason = (
+            f"{sample.prompt_difference:+} prompt tokens billed beyond the rendered ones: another template or prompt"
+        )
+        return replace(sample, verdict=Verdict.MISMATCH, hypothesis=OTHER_PROMPT, reason=reason)
     if completion.finish_reason == CUT:
-        return Verdict.TRUNCATED, "the answer was cut at its limit"
+        return replace(sample, verdict=Verdict.TRUNCATED, reason="the answer was cut at its limit")
+    if unknown := _unknown(completion, sample):
+        return replace(sample, reason=unknown)
+    if doubt := _doubt_in_text(tokenizer, completion):
+        return replace(sample, verdict=Verdict.AMBIGUOUS, reason=doubt)
+    if sample.difference:
+        near = max(NEAR, int(len(sample.output_ids) * NEAR_SHARE))
+        verdict = Verdict.OFF_BY_K if abs(sample.difference) <= near else Verdict.MISMATCH
+        reason = f"{sample.difference:+} tokens billed beyond the {len(sample.output_ids):,} rebuilt"
+        return replace(sample, verdict=verdict, reason=reason)
+    if _may_be_stripped(tokenizer, completion, profile):
+        reason = "the host may have stripped blanks: with them the answer would cost the same"
+        return replace(sample, verdict=Verdict.AMBIGUOUS, reason=reason)
+    return replace(sample, verdict=Verdict.EXACT_COUNT if sample.hypothesis == "base" else Verdict.REPAIRED)
+
+
+def _unknown(completion: Completion, sample: Sample) -> str:
+    """Why the structure or the bill is not known, if so."""
     if completion.finish_reason not in {"stop", "tool_calls"}:
-        return Verdict.UNDERIVED, f"the finish reason {completion.finish_reason!r} does not say how the answer ended"
+        return f"the finish reason {completion.finish_reason!r} does not say how the answer ended"
     if not completion.content and not completion.tool_calls:
-        return Verdict.UNDERIVED, "there is neither content nor a tool call after the reasoning"
-    if difference is None:
-        return Verdict.UNDERIVED, "the endpoint did not say how many tokens it billed"
-    if prompt_difference:
-        sentence = f"{prompt_difference:+} prompt tokens billed beyond the rendered ones: another template or prompt"
-        return Verdict.MISMATCH, sentence
-    if spelled := [s for text in texts for s in tokenizer.encoding.control_strings_in(text)]:
-        return Verdict.AMBIGUOUS, f"the text spells {spelled[0]}, which may have been the control token itself"
-    if difference:
-        near = max(NEAR, int(len(rebuilt.ids) * NEAR_SHARE))
-        verdict = Verdict.OFF_BY_K if abs(difference) <= near else Verdict.MISMATCH
-        return verdict, f"{difference:+} tokens billed beyond the {len(rebuilt.ids):,} rebuilt"
-    if _may_be_stripped(completion, profile):
-        return Verdict.AMBIGUOUS, "no text begins with a blank: the host may have stripped some, at the same count"
-    return (Verdict.EXACT_COUNT if rebuilt.hypothesis == "base" else Verdict.REPAIRED), ""
+        return "there is neither content nor a tool call after the reasoning"
+    if completion.finish_reason == "tool_calls" and not completion.tool_calls:
+        return "the answer ended with tool calls but holds none"
+    if sample.difference is None:
+        return "the endpoint did not say how many tokens it billed"
+    return ""
+
+
+def _doubt_in_text(tokenizer: Tokenizer, completion: Completion) -> str:
+    """Why the text can be read in two ways, whatever the bill says."""
+    for text in _texts(completion):
+        if spelled := tokenizer.encoding.control_strings_in(text):
+            return f"the text spells {spelled[0]}, which may have been the control token itself"
+    if completion.content and not completion.reasoning:
+        # A server that drops `</think>` shows the thinking as content, at the same count.
+        return "there is no reasoning: the content may hold it, without the tag between them"
+    return ""
 
 
 def _texts(completion: Completion) -> list[str]:
@@ -106,31 +126,7 @@ def _texts(completion: Completion) -> list[str]:
     return [completion.reasoning or "", completion.content or "", *calls]
 
 
-def _may_be_stripped(completion: Completion, profile: EndpointProfile) -> bool:
-    """Whether a blank may be missing: a word is one token with it and without; only a blank that came proves it."""
+def _may_be_stripped(tokenizer: Tokenizer, completion: Completion, profile: EndpointProfile) -> bool:
     if profile.strips_whitespace is not None:
         return profile.strips_whitespace
-    return not any(text[:1].isspace() for text in (completion.reasoning or "", completion.content or ""))
-
-
-def _sample(
-    tokenizer: Tokenizer,
-    prompt_ids: Sequence[int],
-    output_ids: Sequence[int],
-    verdict: Verdict,
-    *,
-    reason: str,
-    difference: int | None = None,
-    prompt_difference: int | None = None,
-    hypothesis: str = "base",
-) -> Sample:
-    return Sample(
-        prompt_ids=prompt_ids,
-        output_ids=output_ids,
-        verdict=verdict,
-        difference=difference,
-        prompt_difference=prompt_difference,
-        hypothesis=hypothesis,
-        reason=reason,
-        tokenizer_sha256=tokenizer.sha256,
-    )
+    return rival_exists(tokenizer.encoding, completion)

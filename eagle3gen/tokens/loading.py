@@ -1,22 +1,19 @@
 """Loading a tokenizer folder: read, probe, or refuse."""
 
-import hashlib
-import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from eagle3gen.errors import TokenizerRefused
+from eagle3gen.errors import InputError, TokenizerRefused
 from eagle3gen.records import Json
-from eagle3gen.tokens.encoding import KimiEncoding, read_ranks
+from eagle3gen.tokens.encoding import KimiEncoding
 from eagle3gen.tokens.family import FAMILIES, Family, family_of
-from eagle3gen.tokens.probe import probe, probe_encoding
+from eagle3gen.tokens.folder import Folder, folder_of, read_folder
+from eagle3gen.tokens.probe import probe_encoding, probe_files, probe_template
 from eagle3gen.tokens.template import Template
 
-BUILTIN = "builtin:"
+__all__ = ["Tokenizer", "decode", "folder_of", "load_tokenizer", "load_tokenizer_once"]
+
 _lock = threading.Lock()
 _loaded: dict[str, "Tokenizer"] = {}
 
@@ -29,7 +26,7 @@ class Tokenizer:
     family: Family
     encoding: KimiEncoding
     template: Template
-    sha256: str = field(default="")
+    sha256: str = ""
     """Over ranks, control ids and template: whatever can change an id."""
 
     @property
@@ -41,7 +38,10 @@ class Tokenizer:
 
         Raises InputError for messages that the template cannot render.
         """
-        return self.encoding.encode_rendered(self.template.render(messages, tools))
+        try:
+            return self.encoding.encode_rendered(self.template.render(messages, tools))
+        except UnicodeEncodeError as error:
+            raise InputError("the prompt holds half of a character (a lone surrogate)") from error
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.encoding.decode(ids)
@@ -49,21 +49,14 @@ class Tokenizer:
 
 def load_tokenizer(name: str) -> Tokenizer:
     """A folder, or `builtin:kimi-mini`, read and probed. Raises TokenizerRefused with the reason in one sentence."""
-    folder = _folder(name)
+    folder = read_folder(name)
     family = _family(folder)
-    config = _json(folder / "tokenizer_config.json")
-    controls = _control_ids(folder, config)
-    ranks = read_ranks(folder / "tiktoken.model")
-    template = _template(folder, config)
-    digest = hashlib.sha256()
-    for part in (ranks.sha256, json.dumps(sorted(controls.items())), template):
-        digest.update(part.encode())
-        digest.update(b"\0")
-    probe(folder, family, ranks, controls)
-    encoding = KimiEncoding(ranks, controls, family)
-    tokenizer = Tokenizer(name, family, encoding, Template(template), digest.hexdigest())
-    probe_encoding(folder, tokenizer)
-    return tokenizer
+    probe_files(folder, family)
+    encoding = KimiEncoding(folder.ranks, folder.controls, family)
+    probe_encoding(folder.path, encoding)
+    template = Template(folder.template)
+    probe_template(folder.path, family, template)
+    return Tokenizer(name, family, encoding, template, folder.sha256)
 
 
 def load_tokenizer_once(name: str) -> Tokenizer:
@@ -79,59 +72,12 @@ def decode(name: str, ids: Sequence[int]) -> str:
     return load_tokenizer_once(name).decode(ids)
 
 
-def folder_of(name: str) -> Path:
-    """Where the files of a tokenizer name are."""
-    if name.startswith(BUILTIN):
-        return Path(str(files("eagle3gen.tokens.builtin") / name.removeprefix(BUILTIN).replace("-", "_")))
-    return Path(name)
-
-
-def _folder(name: str) -> Path:
-    folder = folder_of(name)
-    if not folder.is_dir():
-        hint = "the only builtin tokenizer is builtin:kimi-mini" if name.startswith(BUILTIN) else "name its folder"
-        raise TokenizerRefused(f"there is no tokenizer folder {name}; {hint}")
-    return folder
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise TokenizerRefused(
-            f"{path.parent} holds no {path.name}; copy the model's whole tokenizer folder"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise TokenizerRefused(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise TokenizerRefused(f"{path} is not a JSON object; copy the file again")
-    return value
-
-
-def _family(folder: Path) -> Family:
-    model_type = _json(folder / "config.json").get("model_type")
+def _family(folder: Folder) -> Family:
+    model_type = folder.config.get("model_type")
     family = family_of(str(model_type))
     if family is None:
         known = ", ".join(f.name for f in FAMILIES)
-        raise TokenizerRefused(f"{folder} is of model type {model_type!r}, which is not known here (known: {known})")
+        raise TokenizerRefused(
+            f"{folder.path} is of model type {model_type!r}, which is not known here (known: {known})"
+        )
     return family
-
-
-def _control_ids(folder: Path, config: dict[str, Any]) -> dict[str, int]:
-    added = config.get("added_tokens_decoder")
-    if not isinstance(added, dict) or not added:
-        raise TokenizerRefused(f"{folder / 'tokenizer_config.json'} names no added tokens; copy the file again")
-    try:
-        return {str(token["content"]): int(i) for i, token in added.items()}
-    except (TypeError, KeyError, ValueError) as error:
-        raise TokenizerRefused(f"{folder / 'tokenizer_config.json'} has a damaged list of added tokens") from error
-
-
-def _template(folder: Path, config: dict[str, Any]) -> str:
-    path = folder / "chat_template.jinja"
-    if path.is_file():
-        return path.read_text("utf-8")
-    template = config.get("chat_template")
-    if not isinstance(template, str):
-        raise TokenizerRefused(f"{folder} holds no chat_template.jinja; copy the model's whole tokenizer folder")
-    return template

@@ -23,7 +23,8 @@ def rebuild(encoding: KimiEncoding, completion: Completion, messages: Sequence[J
     """Reasoning, `</think>`, content, tool section, end token; what a cut answer did not reach is left out.
 
     The opening `<think>` stands in the prompt. Every run of text between control ids is encoded in one go.
-    Raises UnicodeEncodeError for text that no model can have emitted.
+    A cut answer is rebuilt as far as it certainly came. Raises UnicodeEncodeError for text that no model can have
+    emitted, and TooManyBlanks.
     """
     family = encoding.family
     cut = completion.finish_reason == CUT
@@ -35,7 +36,8 @@ def rebuild(encoding: KimiEncoding, completion: Completion, messages: Sequence[J
     if completion.tool_calls:
         earlier = sum(len(message.get("tool_calls") or ()) for message in messages)
         section, restored = _tool_section(encoding, completion.tool_calls, earlier)
-        ids += section
+        # Whether a cut answer still closed its last call and the section, nothing shows.
+        ids += section[:-2] if cut else section
         hypothesis = "tool ids restored" if restored else hypothesis
     if not cut:
         ids.append(family.id(family.end_of_turn))
@@ -52,7 +54,7 @@ def _tool_section(encoding: KimiEncoding, calls: Sequence[ToolCall], earlier: in
     ids = [family.id(tools.begin)]
     for index, call in enumerate(calls, earlier):
         spelled = call.id
-        if not re.fullmatch(_own_spelling(family.tool_id, call.name), spelled):
+        if not _is_own_spelling(family.tool_id, call):
             spelled, restored = family.tool_id.format(name=call.name, index=index), True
         ids.append(family.id(tools.call_begin))
         ids += encoding.encode_text(spelled)
@@ -63,5 +65,6 @@ def _tool_section(encoding: KimiEncoding, calls: Sequence[ToolCall], earlier: in
     return ids, restored
 
 
-def _own_spelling(form: str, name: str) -> str:
-    return re.escape(form).replace(r"\{name\}", re.escape(name)).replace(r"\{index\}", r"\d+")
+def _is_own_spelling(form: str, call: ToolCall) -> bool:
+    numbers = re.findall(r"[0-9]+", call.id)
+    return bool(numbers) and call.id == form.format(name=call.name, index=numbers[-1])

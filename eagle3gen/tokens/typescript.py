@@ -47,10 +47,10 @@ def tools_to_typescript(tools: Sequence[Schema]) -> str | None:
     try:
         functions = [
             _function(tool["function"])
-            for tool in map(_sorted, tools)
+            for tool in sorted_deeply(tools)
             if tool.get("type") == "function" and tool.get("function")
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if not functions:
         return None
@@ -58,11 +58,12 @@ def tools_to_typescript(tools: Sequence[Schema]) -> str | None:
     return f"# Tools\n\n## functions\nnamespace functions {{\n{body}\n}}\n"
 
 
-def _sorted(value: Any) -> Any:
+def sorted_deeply(value: Any) -> Any:
+    """The same value with the keys of every object in order, as the original sorts tools before it reads them."""
     if isinstance(value, Mapping):
-        return {key: _sorted(value[key]) for key in sorted(value)}
+        return {key: sorted_deeply(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
-        return [_sorted(item) for item in value]
+        return [sorted_deeply(item) for item in value]
     return value
 
 
@@ -73,7 +74,7 @@ def _function(function: Schema) -> str:
     name = function.get("name", "function")
     parts = []
     if scope.refers_to_itself:
-        fields = ",\n".join(_fields(parameters, INDENT, scope))
+        fields = ",\n".join(line for _, line in _fields(parameters, INDENT, scope))
         parts.append(f"interface parameters {{\n{fields}\n}}" if fields else "interface parameters {}")
         rendered = "parameters"
     for definition, schema in list(scope.definitions.items()):
@@ -95,17 +96,17 @@ def _type(schema: Schema | bool, indent: str, scope: _Scope) -> str:
         return " | ".join(_type(option, indent, scope) for option in schema["anyOf"])
     if "enum" in schema:
         return _enum(schema)
-    kind = schema.get("type")
+    if "type" not in schema:
+        if schema != {}:
+            raise ValueError("a schema without a type")
+        return "any"
+    kind = schema["type"]
     if isinstance(kind, list):
         return " | ".join(UNION[name] for name in kind)
     if kind == "object":
         return _object(schema, indent, scope)
     if kind == "array":
         return _array(schema, indent, scope)
-    if kind is None:
-        if schema:
-            raise ValueError("a schema without a type")
-        return "any"
     return "number" if kind == "integer" else str(kind)
 
 
@@ -120,14 +121,21 @@ def _reference(target: str, scope: _Scope) -> str:
 
 
 def _enum(schema: Schema) -> str:
-    kinds = schema.get("type", [])
-    names = [kinds] if isinstance(kinds, str) else [k for k in kinds if k != "null" or len(kinds) == 1]
-    if len(names) > 1:
-        raise ValueError("an enum of several types")
-    for name in names:
-        if any(v is not None and not isinstance(v, ENUM_TYPES.get(name, object)) for v in schema["enum"]):
+    values = list(schema["enum"])
+    if "type" in schema:
+        expected = ENUM_TYPES.get(_only_type(schema["type"]), object)
+        if any(value is not None and not isinstance(value, expected) for value in values):
             raise ValueError("an enum value of another type")
-    return " | ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in schema["enum"])
+    return " | ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in values)
+
+
+def _only_type(kind: Any) -> str:
+    """The one type of an enum beside null."""
+    if not isinstance(kind, list):
+        return str(kind)
+    if not kind or len(kind) > 2 or (len(kind) == 2 and "null" not in kind):
+        raise ValueError("an enum of several types")
+    return str(kind[0] if kind[0] != "null" else kind[-1])
 
 
 def _array(schema: Schema, indent: str, scope: _Scope) -> str:
@@ -144,28 +152,30 @@ def _array(schema: Schema, indent: str, scope: _Scope) -> str:
 def _object(schema: Schema, indent: str, scope: _Scope) -> str:
     scope.definitions.update(schema.get("$defs") or {})
     deeper = indent + INDENT
-    properties = schema.get("properties") or {}
-    required = set(schema.get("required", []))
-    order = sorted(properties, key=lambda name: (name not in required, name))
-    fields = _fields(schema, deeper, scope, order)
-    more = schema.get("additionalProperties")
-    if more is not None:
-        if isinstance(more, Mapping):
-            rest = _type(more, deeper, scope)
-        elif isinstance(more, bool):
-            rest = "any" if more else "never"
-        else:
-            raise ValueError("additionalProperties is neither a schema nor a boolean")
-        fields.append(f"{deeper}[k: string]: {rest}")
+    rest = _rest(schema, deeper, scope)
+    fields = [line for _, line in sorted(_fields(schema, deeper, scope))] + rest
     return "{\n" + ",\n".join(fields) + f"\n{indent}}}" if fields else "{}"
 
 
-def _fields(schema: Schema, indent: str, scope: _Scope, order: Sequence[str] | None = None) -> list[str]:
-    properties = schema.get("properties") or {}
+def _rest(schema: Schema, indent: str, scope: _Scope) -> list[str]:
+    """What fields an object may have beyond its named ones."""
+    more = schema.get("additionalProperties")
+    if more is None:
+        return []
+    if not isinstance(more, bool | Mapping):
+        raise TypeError("additionalProperties is neither a schema nor a boolean")
+    kind = _type(more, indent, scope) if more is not False else "never"
+    return [f"{indent}[k: string]: {kind}"]
+
+
+def _fields(schema: Schema, indent: str, scope: _Scope) -> list[tuple[tuple[bool, str], str]]:
+    """Each field's place among the others, required ones first, and its line, in the order they are written in."""
+    if "properties" not in schema:
+        return []
     required = set(schema.get("required", []))
     return [
-        _field(name, properties[name], name not in required, indent, scope)
-        for name in (properties if order is None else order)
+        ((name not in required, name), _field(name, field, name not in required, indent, scope))
+        for name, field in schema["properties"].items()
     ]
 
 

@@ -8,6 +8,7 @@ encoding: `tiktoken.model` as the real folder has it, and `tokenizer.json` for c
 """
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ def build(folder: Path = FOLDER) -> None:
     controls = {s: i for s, i in controls.items() if i not in named} | dict(KIMI_K25.control_ids)
     _write(folder / "tokenizer.json", _tokenizer_json(trained, dict(sorted(controls.items(), key=lambda c: c[1]))))
     _write(folder / "tokenizer_config.json", _tokenizer_config())
-    _write(folder / "config.json", {"model_type": "kimi_k25", "vocab_size": KIMI_K25.vocabulary_size})
+    sha256 = hashlib.sha256((folder / "tiktoken.model").read_bytes()).hexdigest()
+    config = {"model_type": "kimi_k25", "vocab_size": KIMI_K25.vocabulary_size, "ranks_sha256": sha256}
+    _write(folder / "config.json", config)
     _write(folder / "generation_config.json", {"eos_token_id": KIMI_K25.id("<|im_end|>")})
 
 

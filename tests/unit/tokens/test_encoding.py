@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eagle3gen.tokens.encoding import CUT_CHARS, CUT_RUN_CHARS, _pieces
+from eagle3gen.tokens.encoding import BLANKS_MAX, CUT_CHARS, CUT_RUN_CHARS, TooManyBlanks, _pieces
 from eagle3gen.tokens.family import KIMI_K25
 
+UNLISTED = [
+    "<|reserved_token_163589|>",
+    "<|reserved_token_163837|>",
+    "<|reserved_token_163586|>",
+    "<|reserved_token_|>",
+    "<|im_",
+    "end|>",
+]
+"""Two that are control strings, and four that are not."""
 texts = st.text(st.characters(codec="utf-8"), max_size=200)
 mixed = st.lists(st.one_of(texts, st.sampled_from(sorted(KIMI_K25.control_ids))), max_size=6).map("".join)
 
@@ -39,6 +48,12 @@ def test_in_a_prompt_control_strings_are_control_ids(tokenizer, parts) -> None:
     assert tokenizer.decode(ids) == text
 
 
+@given(parts=st.lists(st.one_of(texts, st.sampled_from([*KIMI_K25.control_ids, *UNLISTED])), max_size=8))
+def test_a_prompt_is_read_as_tiktoken_reads_it_with_all_control_strings(tokenizer, parts) -> None:
+    text = "".join(parts)
+    assert tokenizer.encoding.encode_rendered(text) == tokenizer.encoding._encoding.encode(text, allowed_special="all")
+
+
 @pytest.mark.parametrize(("control", "expected"), sorted(KIMI_K25.control_ids.items()))
 def test_every_control_string_has_its_true_id(tokenizer, control, expected) -> None:
     assert tokenizer.encoding.encode_rendered(f"a {control}\n")[1:2] != []
@@ -54,6 +69,23 @@ def test_unlisted_slots_are_reserved_tokens(tokenizer) -> None:
 def test_half_a_character_is_refused(tokenizer) -> None:
     with pytest.raises(UnicodeEncodeError):
         tokenizer.encoding.encode_text("a\ud83d")
+
+
+@pytest.mark.parametrize("blank", [" ", "\t"])
+def test_a_run_of_blanks_too_long_for_the_engine_is_an_error_and_no_panic(tokenizer, blank) -> None:
+    """tiktoken dies of a million blanks with an exception that no `except Exception` catches."""
+    with pytest.raises(TooManyBlanks, match="500,000 blanks"):
+        tokenizer.encoding.encode_text("a" + blank * 1_000_000)
+
+
+def test_blanks_up_to_the_limit_are_encoded(tokenizer) -> None:
+    text = "a" + " " * BLANKS_MAX
+    assert tokenizer.decode(tokenizer.encoding.encode_text(text)) == text
+
+
+def test_a_prompt_of_a_million_blanks_is_cut_and_encoded(tokenizer) -> None:
+    text = " " * 1_000_000
+    assert tokenizer.decode(tokenizer.encoding.encode_rendered(text)) == text
 
 
 def test_a_han_run_stands_alone(tokenizer, oracle) -> None:

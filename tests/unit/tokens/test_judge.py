@@ -1,5 +1,7 @@
 """The verdict: exact only when nothing speaks against it, and a reason whenever it is not."""
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
@@ -26,6 +28,9 @@ def emitted(oracle, reasoning: str, content: str | None, calls=()) -> list[int]:
             ids += [*oracle(arguments), CONTROL["<|tool_call_end|>"]]
         ids.append(CONTROL["<|tool_calls_section_end|>"])
     return [*ids, END]
+
+
+CONTENTS = [" a </think> b", " 你好" * 500, " x" * 2000, None, " \ud83d", " <|im_end|>", " { }\n" * 300]
 
 
 def completion(tokenizer, billed: int, **changes) -> Completion:
@@ -196,6 +201,103 @@ def test_a_prompt_of_another_length_is_a_mismatch(tokenizer, more) -> None:
     asked = replace(made, usage=replace(made.usage, prompt_tokens=made.usage.prompt_tokens + more))
     sample = judge(tokenizer, asked)
     assert (sample.verdict, sample.prompt_difference) == (Verdict.MISMATCH, more)
+
+
+def test_a_prompt_of_another_length_is_a_mismatch_of_a_cut_answer_too(tokenizer) -> None:
+    """A truncated sample may be asked for in an export; its prompt would be wrong."""
+    made = completion(tokenizer, 5, finish_reason="length")
+    made = replace(made, usage=replace(made.usage, prompt_tokens=1))
+    sample = judge(tokenizer, made)
+    assert (sample.verdict, sample.hypothesis) == (Verdict.MISMATCH, "prompt")
+
+
+def test_an_unknown_prompt_count_is_no_fault(tokenizer) -> None:
+    made = completion(tokenizer, exact_length(tokenizer))
+    sample = judge(tokenizer, replace(made, usage=replace(made.usage, prompt_tokens=None)))
+    assert (sample.verdict, sample.prompt_difference) == (Verdict.EXACT_COUNT, None)
+
+
+@pytest.mark.parametrize("reasoning", [None, ""])
+def test_content_without_reasoning_may_hold_it(tokenizer, reasoning) -> None:
+    """A server that drops `</think>` shows the thinking as content, and the count agrees all the same."""
+    made = completion(tokenizer, 0, reasoning=reasoning)
+    billed = len(judge(tokenizer, made).output_ids)
+    sample = judge(tokenizer, replace(made, usage=replace(made.usage, completion_tokens=billed)))
+    assert (sample.verdict, sample.difference) == (Verdict.AMBIGUOUS, 0)
+
+
+def test_an_end_with_tool_calls_that_are_not_there_is_underived(tokenizer) -> None:
+    made = completion(tokenizer, exact_length(tokenizer), finish_reason="tool_calls")
+    assert judge(tokenizer, made).verdict is Verdict.UNDERIVED
+
+
+def test_blanks_without_end_are_underived(tokenizer) -> None:
+    sample = judge(tokenizer, completion(tokenizer, 9000, content=" " * 1_000_000))
+    assert sample.verdict is Verdict.UNDERIVED
+    assert "blanks" in sample.reason
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_a_cut_answer_is_a_beginning_of_what_was_emitted(tokenizer, oracle, cut) -> None:
+    """Wherever the limit falls among texts and calls: no id is there that the model may not have reached."""
+    arguments = [("functions.f:0", '{"a":1}'), ("functions.f:1", '{"b":2}')]
+    true = emitted(oracle, " r", " c", arguments)
+    whole = [i for i in range(len(true)) if true[i] == CONTROL["<|tool_call_end|>"]]
+    shown = tuple(
+        ToolCall(id=i, name="f", arguments=a) for (i, a), end in zip(arguments, whole, strict=True) if end < cut
+    )
+    close = true.index(CLOSE)
+    said = tokenizer.decode(true[close + 1 : min(cut, true.index(CONTROL["<|tool_calls_section_begin|>"]))])
+    made = completion(
+        tokenizer,
+        min(cut, len(true)),
+        reasoning=tokenizer.decode(true[: min(cut, close)]),
+        content=said or None,
+        tool_calls=shown,
+        finish_reason="length",
+    )
+    sample = judge(tokenizer, made)
+    assert sample.verdict is Verdict.TRUNCATED
+    assert list(sample.output_ids) == true[: len(sample.output_ids)]
+    assert len(sample.output_ids) <= cut
+
+
+@pytest.mark.parametrize(
+    ("call_id", "restored"),
+    [
+        ("functions.get-it_2:0", False),
+        ("functions.get-it_2:12", False),
+        ("functions.get-it_2:", True),
+        ("functions.get-it_2:1 ", True),
+        (" functions.get-it_2:1", True),
+        ("functions.get-it_2:١", True),
+        ("functions.other:0", True),
+        ("get-it_2:0", True),
+        ("chatcmpl-tool-1", True),
+        ("", True),
+    ],
+)
+def test_only_an_id_in_the_model_s_own_spelling_is_taken_as_it_came(tokenizer, oracle, call_id, restored) -> None:
+    call = ToolCall(id=call_id, name="get-it_2", arguments="{}")
+    true = emitted(oracle, " r", None, [("functions.get-it_2:0" if restored else call_id, "{}")])
+    made = completion(
+        tokenizer, len(true), reasoning=" r", content=None, tool_calls=(call,), finish_reason="tool_calls"
+    )
+    sample = judge(tokenizer, made)
+    assert list(sample.output_ids) == true
+    assert sample.verdict is (Verdict.REPAIRED if restored else Verdict.EXACT_COUNT)
+
+
+def test_eight_threads_judge_as_one_does(tokenizer) -> None:
+    """Mixed answers, prompts and long texts: no state is shared between calls."""
+    rng = random.Random(3)
+    answers = [
+        completion(tokenizer, rng.randint(1, 60), reasoning=f" r{rng.random()}", content=rng.choice(CONTENTS))
+        for _ in range(400)
+    ]
+    expected = [judge(tokenizer, made) for made in answers]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda made: judge(tokenizer, made), answers)) == expected
 
 
 def test_a_prompt_that_cannot_be_rendered_is_underived(tokenizer) -> None:

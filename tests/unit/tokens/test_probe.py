@@ -3,13 +3,14 @@
 import base64
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from eagle3gen.errors import TokenizerRefused
 from eagle3gen.tokens.builtin.build_kimi_mini import build
 from eagle3gen.tokens.family import KIMI_K25
-from eagle3gen.tokens.loading import folder_of, load_tokenizer
+from eagle3gen.tokens.loading import folder_of, load_tokenizer, load_tokenizer_once
 
 
 def change(path, edit) -> None:
@@ -112,7 +113,12 @@ def test_ranks_without_all_bytes_are_refused(folder) -> None:
         load_tokenizer(str(folder))
 
 
+def undeclared(folder) -> None:
+    change(folder / "config.json", lambda c: c.pop("ranks_sha256"))
+
+
 def test_changed_ranks_change_the_fingerprint(folder, tokenizer) -> None:
+    undeclared(folder)
     path = folder / "tiktoken.model"
     lines = path.read_text("ascii").splitlines()
     path.write_text("\n".join(lines[:-1]), "ascii")
@@ -121,6 +127,7 @@ def test_changed_ranks_change_the_fingerprint(folder, tokenizer) -> None:
 
 def test_ranks_are_read_anew_and_never_from_a_cache(folder, tokenizer) -> None:
     """tiktoken's own loader caches by path: changed files at the same path would load as the old ones."""
+    undeclared(folder)
     assert load_tokenizer(str(folder)).sha256 == tokenizer.sha256
     path = folder / "tiktoken.model"
     path.write_text("\n".join(path.read_text("ascii").splitlines()[:-50]), "ascii")
@@ -137,8 +144,127 @@ def test_a_template_that_ends_elsewhere_is_refused(folder) -> None:
 def test_a_template_that_strips_is_refused(folder) -> None:
     path = folder / "chat_template.jinja"
     path.write_text(path.read_text("utf-8").replace("{{ content }}", "{{ content | trim }}"), "utf-8")
-    with pytest.raises(TokenizerRefused, match="changes the text"):
+    with pytest.raises(TokenizerRefused, match="changes or drops the system"):
         load_tokenizer(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "part"),
+    [
+        ("{{ reasoning }}", "", "thinking"),
+        ("{{ call.function.arguments }}", "{{ call.function.arguments | length }}", "arguments"),
+        ("{{ tools_ts_str }}", "{{ tools | tojson }}", "tools"),
+        ("{{ '## Return of '", "{{ 'x' }}{%- continue -%}{{ ''", "result"),
+    ],
+)
+def test_a_template_that_loses_a_part_of_a_tool_loop_is_refused(folder, written, instead, part) -> None:
+    path = folder / "chat_template.jinja"
+    before = path.read_text("utf-8")
+    path.write_text(before.replace(written, instead), "utf-8")
+    assert path.read_text("utf-8") != before
+    with pytest.raises(TokenizerRefused, match=f"changes or drops the {part}"):
+        load_tokenizer(str(folder))
+
+
+def test_a_template_inside_the_configuration_is_read(folder, tokenizer) -> None:
+    """Older folders have it there, plain or as one of a list."""
+    source = (folder / "chat_template.jinja").read_text("utf-8")
+    (folder / "chat_template.jinja").unlink()
+    for written in (source, [{"name": "other", "template": "x"}, {"name": "default", "template": source}]):
+        change(folder / "tokenizer_config.json", lambda c, w=written: c.update(chat_template=w))
+        assert load_tokenizer(str(folder)).sha256 == tokenizer.sha256
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "tokenizer_config.json", "config.json"])
+def test_a_file_that_is_no_text_is_refused(folder, name) -> None:
+    (folder / name).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(TokenizerRefused, match=re.escape(f"{name} is not UTF-8")):
+        load_tokenizer(str(folder))
+
+
+def test_ranks_that_changed_places_are_refused(folder) -> None:
+    """No count would ever show it: the wrong ids are as many as the right ones."""
+    path = folder / "tiktoken.model"
+    lines = path.read_text("ascii").splitlines()
+    first, second = lines[700].split(), lines[701].split()
+    lines[700], lines[701] = f"{first[0]} {second[1]}", f"{second[0]} {first[1]}"
+    path.write_text("\n".join(lines) + "\n", "ascii")
+    with pytest.raises(TokenizerRefused, match="damaged or another model's"):
+        load_tokenizer(str(folder))
+
+
+def test_ranks_as_many_as_the_model_s_must_be_the_published_ones(folder) -> None:
+    undeclared(folder)
+    path = folder / "tiktoken.model"
+    lines = path.read_text("ascii").splitlines()
+    more = (base64.b64encode(f"token {n}".encode()).decode() + f" {n}" for n in range(len(lines), 163_584))
+    path.write_text("\n".join([*lines, *more]), "ascii")
+    with pytest.raises(TokenizerRefused, match="b6c497a7469b"):
+        load_tokenizer(str(folder))
+
+
+def test_more_ranks_than_the_model_has_room_for_are_refused(folder) -> None:
+    path = folder / "tiktoken.model"
+    lines = path.read_text("ascii").splitlines()
+    more = (base64.b64encode(f"token {n}".encode()).decode() + f" {n}" for n in range(len(lines), 163_585))
+    path.write_text("\n".join([*lines, *more]), "ascii")
+    with pytest.raises(TokenizerRefused, match="163,585 ranks, more than"):
+        load_tokenizer(str(folder))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_another_vocabulary_size_is_refused(folder, nested) -> None:
+    size = {"vocab_size": 160_000}
+    change(folder / "config.json", lambda c: c.update({"text_config": size} if nested else size))
+    with pytest.raises(TokenizerRefused, match="vocabulary of 160000"):
+        load_tokenizer(str(folder))
+
+
+@pytest.mark.parametrize("ends", [163_533, [163_585]])
+def test_another_end_token_in_the_generation_config_is_refused(folder, ends) -> None:
+    change(folder / "generation_config.json", lambda c: c.update(eos_token_id=ends))
+    with pytest.raises(TokenizerRefused, match=r"generation_config.json ends a turn with .* 163586"):
+        load_tokenizer(str(folder))
+
+
+def test_one_end_token_of_several_is_enough(folder, tokenizer) -> None:
+    change(folder / "generation_config.json", lambda c: c.update(eos_token_id=[163_585, 163_586]))
+    assert load_tokenizer(str(folder)).sha256 == tokenizer.sha256
+
+
+@pytest.mark.parametrize(
+    ("added", "sentence"),
+    [
+        ({"163533": {"content": "<|im_end|>"}}, r"<\|im_end\|> is both"),
+        ({"163589": {"content": ""}}, "damaged list"),
+        ({"x": {"content": "<|new|>"}}, "damaged list"),
+        ({"163589": "<|new|>"}, "damaged list"),
+        ({"42": {"content": "<|new|>"}}, "outside the control ids"),
+        ({"0163586": {"content": "<|new|>"}}, "two names"),
+    ],
+)
+def test_a_list_of_added_tokens_that_contradicts_itself_is_refused(folder, added, sentence) -> None:
+    change(folder / "tokenizer_config.json", lambda c: c["added_tokens_decoder"].update(added))
+    with pytest.raises(TokenizerRefused, match=sentence):
+        load_tokenizer(str(folder))
+
+
+def test_transformers_own_conversion_is_refused(folder) -> None:
+    """Saved again by transformers, the folder has no `tiktoken.model`: its pattern would be the wrong one."""
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(folder)
+    saved = folder / "saved"
+    loaded.save_pretrained(saved)
+    (saved / "config.json").write_bytes((folder / "config.json").read_bytes())
+    with pytest.raises(TokenizerRefused, match=re.escape(str(saved))):
+        load_tokenizer(str(saved))
+
+
+def test_eight_threads_load_one_tokenizer_once() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        loaded = list(pool.map(load_tokenizer_once, ["builtin:kimi-mini"] * 16))
+    assert len({id(one) for one in loaded}) == 1
 
 
 def test_a_template_that_is_none_is_refused(folder) -> None:

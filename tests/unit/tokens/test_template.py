@@ -3,6 +3,7 @@
 import pytest
 
 from eagle3gen.errors import InputError
+from eagle3gen.tokens.template import Template
 
 from .conftest import CONTROL
 
@@ -37,6 +38,36 @@ def test_text_parts_are_joined(tokenizer) -> None:
 def test_a_picture_is_refused_in_one_sentence(tokenizer) -> None:
     with pytest.raises(InputError, match="cannot render"):
         render(tokenizer, {"role": "user", "content": [{"type": "image_url", "image_url": {}}]})
+
+
+def test_a_picture_is_refused_although_the_folder_s_template_would_take_it() -> None:
+    """The original's template writes a placeholder, whose ids are not those of a picture."""
+    takes_all = Template("{% for m in messages %}{% for p in m.content %}{{ p.type }}{% endfor %}{% endfor %}")
+    with pytest.raises(InputError, match="only text"):
+        takes_all.render([{"role": "user", "content": [{"type": "video_url"}]}])
+
+
+@pytest.mark.parametrize("given", ["reasoning", "reasoning_content"])
+@pytest.mark.parametrize("read", ["reasoning", "reasoning_content"])
+def test_thinking_reaches_a_template_under_the_name_it_reads(given, read) -> None:
+    template = Template(f"{{% for m in messages %}}{{{{ m.get('{read}', '') }}}}{{% endfor %}}")
+    assert template.render([{"role": "assistant", "content": "a", given: "why"}]) == "why"
+    assert template.render([{"role": "assistant", "content": "a", given: None}]) == ""
+
+
+@pytest.mark.parametrize(
+    ("messages", "tools"),
+    [([7], ()), ([{"role": "user", "content": [1]}], ()), ([{"role": "assistant", "tool_calls": [{}]}], ())],
+)
+def test_messages_of_no_shape_are_an_input_error(tokenizer, messages, tools) -> None:
+    with pytest.raises(InputError):
+        tokenizer.template.render(messages, tools)
+
+
+def test_half_a_character_in_a_prompt_is_an_input_error(tokenizer) -> None:
+    """tiktoken would put U+FFFD in its place and say nothing."""
+    with pytest.raises(InputError, match="half of a character"):
+        tokenizer.prompt_ids([{"role": "user", "content": "a\ud83d"}])
 
 
 def test_the_thinking_of_finished_turns_is_not_shown_again(tokenizer) -> None:
@@ -74,7 +105,8 @@ def test_tools_come_first_as_typescript(tokenizer) -> None:
 def test_tools_that_typescript_cannot_say_fall_back_to_json(tokenizer) -> None:
     odd = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {"minimum": 1}}}}}
     rendered = render(tokenizer, {"role": "user", "content": "q"}, tools=[odd])
-    assert 'tool_declare<|im_middle|>[{"type":"function","function":{"name":"f"' in rendered
+    # Sorted too: the original sorts first, and falls back afterwards.
+    assert 'tool_declare<|im_middle|>[{"function":{"name":"f","parameters":{"properties"' in rendered
 
 
 def test_control_strings_of_a_user_are_active_as_on_the_server(tokenizer) -> None:
