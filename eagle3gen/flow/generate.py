@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
@@ -12,7 +12,7 @@ from eagle3gen.endpoint.client import Endpoint
 from eagle3gen.endpoint.refusal import Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.endpoint.request import CompletionRequest
-from eagle3gen.errors import ConfigurationError
+from eagle3gen.errors import ConfigurationError, InputError
 from eagle3gen.flow import settling
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.datasets import Dataset
@@ -108,12 +108,15 @@ async def generate(prompt_id: int, bench: Bench) -> None:
 async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
     tokenizer = await bench.tokenizer(dataset)
     payload = orjson.loads(claim.payload)
+    messages, tools = payload["messages"], payload.get("tools") or ()
+    try:
+        # Before the call: an answer to what cannot be rendered could not be used. Encoding takes milliseconds, so
+        # it leaves the loop, and tiktoken leaves the interpreter lock.
+        prompt_ids = await asyncio.to_thread(tokenizer.prompt_ids, messages, tools)
+    except InputError as error:
+        return settling.unaskable(claim, str(error))
     request = CompletionRequest(
-        model=dataset.model,
-        messages=payload["messages"],
-        tools=payload.get("tools") or (),
-        max_tokens=claim.max_tokens,
-        sampling=dataset.sampling,
+        model=dataset.model, messages=messages, tools=tools, max_tokens=claim.max_tokens, sampling=dataset.sampling
     )
     call = bench.endpoint(dataset).complete(request, deadline_seconds=bench.deadline_seconds)
     reply = await bench.calls.run(claim.dataset_id, call)
@@ -124,9 +127,13 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
         return settling.refused(claim, reply, reply.refusal, bench.rng)
     if reply.completion is None:
         raise AssertionError("a reply is a completion or a refusal")
-    # Encoding 10,000 tokens takes milliseconds: it leaves the loop, and tiktoken leaves the interpreter lock.
-    stored = await asyncio.to_thread(_store, tokenizer, payload, reply.completion, reply.body)
-    return settling.answered(claim, reply, reply.completion, stored)
+
+    def store(completion: Completion) -> StoredSample:
+        from eagle3gen.tokens.judge import make_sample
+
+        return StoredSample.of(make_sample(tokenizer, messages, tools, completion, prompt_ids=prompt_ids), reply.body)
+
+    return settling.answered(claim, reply, reply.completion, await asyncio.to_thread(store, reply.completion))
 
 
 async def _pause_if_told(refusal: Refusal, dataset: Dataset, bench: Bench) -> None:
@@ -134,10 +141,3 @@ async def _pause_if_told(refusal: Refusal, dataset: Dataset, bench: Bench) -> No
         await bench.pause(None, refusal.message)
     elif refusal.pauses_dataset:
         await bench.pause(dataset, refusal.message)
-
-
-def _store(tokenizer: Tokenizer, payload: dict[str, Any], completion: Completion, body: bytes) -> StoredSample:
-    from eagle3gen.tokens.judge import make_sample
-
-    sample = make_sample(tokenizer, payload["messages"], payload.get("tools") or (), completion)
-    return StoredSample.of(sample, body)

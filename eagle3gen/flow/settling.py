@@ -84,6 +84,11 @@ def untouched(claim: Claim, reason: str) -> Settlement:
     )
 
 
+def unaskable(claim: Claim, reason: str) -> Settlement:
+    """Nothing was sent, and asking again would change nothing."""
+    return replace(untouched(claim, reason), prompt_state=PromptState.FAILED, count_try=True)
+
+
 def interrupted(claim: Claim, reason: str) -> Settlement:
     """The call was cut: it may have been billed, so its hold stays; the prompt is due again, uncounted."""
     return replace(untouched(claim, reason), outcome=Outcome.HELD)

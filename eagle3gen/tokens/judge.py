@@ -34,12 +34,17 @@ def make_sample(
     tools: Sequence[Json],
     completion: Completion,
     profile: EndpointProfile | None = None,
+    *,
+    prompt_ids: Sequence[int] | None = None,
 ) -> Sample:
-    """Rebuild and judge one answer. Never raises for what the endpoint sent: the verdict says it."""
+    """Rebuild and judge one answer. Never raises for what the endpoint sent: the verdict says it.
+
+    `prompt_ids` saves rendering the prompt again for a caller that has done it.
+    """
     profile = profile or EndpointProfile()
     sample = Sample(prompt_ids=[], output_ids=[], verdict=Verdict.UNDERIVED, tokenizer_sha256=tokenizer.sha256)
     try:
-        prompt_ids = tokenizer.prompt_ids(messages, tools)
+        prompt_ids = tokenizer.prompt_ids(messages, tools) if prompt_ids is None else prompt_ids
     except InputError as error:
         return replace(sample, reason=str(error))
     billed = completion.usage.prompt_tokens

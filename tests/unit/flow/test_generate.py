@@ -33,14 +33,15 @@ class Books:
     """Remembers what was settled."""
 
     due: bool = True
+    payload: bytes = PAYLOAD
     settled: list[Settlement] = field(default_factory=list)
 
     async def claim(self, prompt_id: int) -> Claim | None:
         if not self.due:
             return None
         return Claim(
-            attempt_id=uuid4(), prompt_id=prompt_id, dataset_id=1, payload=PAYLOAD, queue=Queue.SHORT, max_tokens=50,
-            tries=1,
+            attempt_id=uuid4(), prompt_id=prompt_id, dataset_id=1, payload=self.payload, queue=Queue.SHORT,
+            max_tokens=50, tries=1,
         )  # fmt: skip
 
     async def settle(self, settlement: Settlement) -> None:
@@ -190,6 +191,15 @@ async def test_a_worker_that_is_shut_down_settles_before_it_goes() -> None:
         await running
     (settlement,) = scene.books.settled
     assert (settlement.outcome, settlement.count_try) == (Outcome.HELD, False)
+
+
+async def test_a_prompt_that_cannot_be_rendered_is_never_paid_for() -> None:
+    """An image in a message: the prompt fails before the call."""
+    picture = orjson.dumps({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})
+    scene = Scene(answered(), books=Books(payload=picture))
+    settlement = await scene.run()
+    assert (settlement.outcome, settlement.prompt_state) == (Outcome.RELEASED, PromptState.FAILED)
+    assert scene.requests == []
 
 
 async def test_a_tokenizer_that_is_refused_sends_nothing_and_pauses_the_dataset() -> None:
