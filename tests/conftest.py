@@ -5,6 +5,7 @@ They are the product's own one-machine services, so every run of the tests also 
 
 import asyncio
 import os
+import resource
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from eagle3gen.local.services import Services, start_services
 # What a developer has set must not leak into a test.
 for name in ("DATABASE_URL", "REDIS_URL", "OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY", "XDG_RUNTIME_DIR"):
     os.environ.pop(name, None)
+
+
+# The tests with 2,000 open calls need more files than many systems start with.
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard if 0 < _hard < 65_536 else max(_soft, 8_192), _hard))
 
 
 def pytest_report_header() -> str:
