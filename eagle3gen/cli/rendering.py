@@ -77,7 +77,10 @@ def say_ending(datasets: Sequence["DatasetTotals"], seconds: float) -> None:
     say(f"{done:,} of {prompts:,} prompts done in {duration(seconds)}.")
     for d in datasets:
         if d.left and at_cap(d):
-            say(f"{d.name}: the cap of {d.cap_tokens:,} tokens admits no further call; {d.left:,} prompts are left.")
+            say(
+                f"{d.name}: the cap of {d.cap_tokens:,} tokens admits no further call, which reserves up to"
+                f" {d.smallest_pending_hold:,}; {d.left:,} prompts are left."
+            )
             say("Raise --token-cap and run the same command again to go on.")
         elif d.left:
             why = f" ({d.state_reason})" if d.state_reason else ""
