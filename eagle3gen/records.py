@@ -57,6 +57,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """The dearest that a call may cost under the routing: USD per token, and per request."""
+
+    prompt_usd: Decimal
+    completion_usd: Decimal
+    request_usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """The parsed answer of an endpoint. Text fields are exactly as received, never stripped."""
 

@@ -20,4 +20,4 @@ def halt(state: Any, dataset_ids: list[int]) -> dict[str, str]:
 
 
 async def _halt(dataset_ids: Sequence[int]) -> None:
-    log.warning("worker.halted", dataset_ids=list(dataset_ids), calls=await runtime.halt(dataset_ids))
+    log.warning("worker.halted", dataset_ids=list(dataset_ids), calls=await runtime.cancel_calls(dataset_ids))

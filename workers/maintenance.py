@@ -6,6 +6,7 @@ import time
 from eagle3gen.config import Settings
 from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.flow.dispatch import Bell, Pass, dispatch
+from eagle3gen.flow.purse import Purse
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.sweeping import WorkerRow
@@ -17,6 +18,8 @@ log = logger(__name__)
 
 HUNGRY_SECONDS = 0.1
 """Pause before the next pass while more could be queued at once."""
+PURSE_SECONDS = 5.0
+"""Between two looks at what the key has left."""
 BLOCKED_SECONDS = 0.25
 """The same while prompts wait for room under a cap."""
 
@@ -32,9 +35,13 @@ class Maintenance:
         worker: WorkerRow,
         settings: Settings,
         watchdog: Watchdog,
+        purse: Purse,
     ) -> None:
         self._ledger, self._writer, self._bell = ledger, writer, bell
         self._worker, self._settings, self._watchdog = worker, settings, watchdog
+        self._purse = purse
+        self._look: asyncio.Task[None] | None = None
+        self._looked_at = -PURSE_SECONDS
         self._task: asyncio.Task[None] | None = None
         self._steady_since: float | None = None
 
@@ -45,9 +52,10 @@ class Maintenance:
 
     async def close(self) -> None:
         """Leave: nobody waits for this worker's heartbeat any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        running = [task for task in (self._task, self._look) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
         try:
             async with self._ledger.begin() as conn:
                 await sweeping.leave(conn, self._worker.id)
@@ -61,6 +69,8 @@ class Maintenance:
             try:
                 await self._beat()
                 done = await self._pass()
+                if done.led:
+                    self._look_at_purse()
                 if self._watchdog.suspicious:
                     self._watchdog.look(await self._bell.depth(self._worker.queue))
                 wait = HUNGRY_SECONDS if done.hungry else BLOCKED_SECONDS if done.blocked else wait
@@ -68,6 +78,19 @@ class Maintenance:
                 self._steady_since = None
                 log.warning("maintenance.failed", reason=str(error).splitlines()[0], kind=type(error).__name__)
             await asyncio.sleep(min(wait, self._settings.maintenance_seconds))
+
+    def _look_at_purse(self) -> None:
+        """Beside the passes: the endpoint may take its time, and heartbeats may not."""
+        idle = self._look is None or self._look.done()
+        if idle and time.monotonic() - self._looked_at >= PURSE_SECONDS:
+            self._looked_at = time.monotonic()
+            self._look = asyncio.create_task(self._purse_look(), name="purse")
+
+    async def _purse_look(self) -> None:
+        try:
+            await self._purse.look()
+        except Exception as error:  # noqa: BLE001  the next look may succeed
+            log.warning("purse.failed", reason=str(error).splitlines()[0], kind=type(error).__name__)
 
     async def _beat(self) -> None:
         async with self._ledger.begin() as conn:

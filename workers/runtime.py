@@ -5,15 +5,16 @@ import contextlib
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from eagle3gen.config import QUEUE_DEFAULTS, Settings
 from eagle3gen.endpoint.client import Endpoint
 from eagle3gen.errors import ConfigurationError, Eagle3genError
+from eagle3gen.flow import halt
 from eagle3gen.flow.generate import Bench, Calls
-from eagle3gen.flow.halt import pause
+from eagle3gen.flow.purse import Purse
 from eagle3gen.ledger.connect import Ledger, open_ledger
 from eagle3gen.ledger.datasets import Dataset, datasets
 from eagle3gen.ledger.states import DatasetState
@@ -71,13 +72,13 @@ async def lifespan(app: Any, pool: AsyncPool) -> AsyncIterator[None]:
         books=writer,
         endpoint=endpoints.of,
         tokenizer=tokenizers.of,
-        pause=Brake(ledger).pause,
+        brake=Brake(ledger),
         deadline_seconds=QUEUE_DEFAULTS[queue].deadline_seconds,
     )
     writer.on_states = _Canceller(_bench.calls)
     await writer.start()
     watchdog = Watchdog(pool.load, pool.reconnect)
-    maintenance = Maintenance(ledger, writer, BrokerBell(app), worker, settings, watchdog)
+    maintenance = Maintenance(ledger, writer, BrokerBell(app), worker, settings, watchdog, Purse(ledger, endpoints.of))
     await maintenance.start()
     log.info("worker.ready", queue=queue.value, concurrency=pool.load.concurrency, worker_id=str(worker.id))
     try:
@@ -153,15 +154,21 @@ class Brake:
     ledger: Ledger
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def pause(self, dataset: Dataset | None, reason: str) -> None:
+    async def pause(self, dataset: Dataset, reason: str) -> None:
+        await self._pause(halt.pause(self.ledger, [dataset.name], reason))
+
+    async def pause_key(self, endpoint_url: str, reason: str) -> None:
+        await self._pause(halt.pause_key(self.ledger, endpoint_url, reason))
+
+    async def _pause(self, pausing: Awaitable[None]) -> None:
         async with self._lock:
             try:
-                await pause(self.ledger, None if dataset is None else [dataset.name], reason)
+                await pausing
             except Eagle3genError as error:
                 # The next answer of the same kind asks again; without the database nothing is claimed meanwhile.
                 log.warning("pause.failed", reason=str(error))
 
 
-async def halt(dataset_ids: Sequence[int]) -> int:
+async def cancel_calls(dataset_ids: Sequence[int]) -> int:
     """Close the open calls of these datasets in this process; how many."""
     return sum(bench().calls.cancel(dataset_id) for dataset_id in dataset_ids)

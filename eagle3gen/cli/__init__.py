@@ -17,6 +17,7 @@ COMMANDS = {
     "stop": "stop",
     "resume": "stop",
     "audit": "audit",
+    "reconcile": "reconcile",
     "export": "export",
     "simulate": "simulate",
     "flower": "flower",
@@ -29,9 +30,9 @@ Exit codes:
   0  done
   1  failure, or findings
   2  wrong usage, or an input that cannot be read
-  3  configuration refused, or a service unreachable
+  3  configuration refused, a service unreachable, or a dataset paused by itself
   4  a cap is reached and work is left
-  5  stopped or paused with work left
+  5  stopped by the operator with work left
   130  interrupted by Ctrl-C"""
 
 

@@ -51,7 +51,7 @@ async def _demo(out: Path, seed: int, as_json: bool) -> int:
         rendering.say(f"Simulator at {url}; everything of this demo goes to {out}/.")
         choices = intake.Choices(
             files=(demo_prompts(),), model="moonshotai/kimi-k2.5", endpoint_url=url, tokenizer="builtin:kimi-mini",
-            token_cap=None, queue="auto", short_max_tokens=10_240, long_max_tokens=16_384, strict=True, yes=True,
+            queue="auto", short_max_tokens=10_240, long_max_tokens=16_384, strict=True, yes=True,
         )  # fmt: skip
         job = Job(
             intake=intake.make_intake(choices), state_dir=out / "state", out=out, api_key=None,

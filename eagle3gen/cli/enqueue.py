@@ -2,34 +2,49 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eagle3gen.cli import intake, options, rendering
 from eagle3gen.cli.reaching import broker_url, reach
 
+if TYPE_CHECKING:
+    from eagle3gen.flow.enqueue import Intake
+
 
 @click.command()
 @options.dataset_choices
 @options.state_dir
+@options.api_key_file
 @options.json_output
-def enqueue(state_dir: Path | None, as_json: bool, **choices: Any) -> None:
+def enqueue(state_dir: Path | None, api_key_file: Path | None, as_json: bool, **choices: Any) -> None:
     """Add files of prompts to the ledger, one dataset each, and ring for the workers.
 
     Enqueueing a file again adds only what is new in it.
     """
-    asyncio.run(_enqueue(intake.Choices(**choices), state_dir, as_json))
+    asyncio.run(_enqueue(intake.Choices(**choices), state_dir, api_key_file, as_json))
 
 
-async def _enqueue(choices: intake.Choices, state_dir: Path | None, as_json: bool) -> None:
+async def _priced(wanted: "Intake", api_key_file: Path | None) -> "Intake":
+    from eagle3gen.endpoint.client import Endpoint
+    from eagle3gen.flow.enqueue import priced
+
+    endpoint = Endpoint(wanted.endpoint_url, options.read_api_key(api_key_file), connections=1)
+    try:
+        return await priced(wanted, endpoint)
+    finally:
+        await endpoint.close()
+
+
+async def _enqueue(choices: intake.Choices, state_dir: Path | None, api_key_file: Path | None, as_json: bool) -> None:
     from eagle3gen.flow import enqueue as flow
     from eagle3gen.flow.dispatch import dispatch
     from workers.app import connect
     from workers.bell import BrokerBell
 
     intake.confirm_spending(choices)
-    wanted = intake.make_intake(choices)
+    wanted = await _priced(intake.make_intake(choices), api_key_file)
     async with reach(state_dir) as reached:
         brought = await flow.enqueue(reached.ledger, wanted, intake.ProblemPrinter())
         if reached.redis_url is not None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -30,7 +31,13 @@ class Choices:
     model: str
     endpoint_url: str
     tokenizer: str
-    token_cap: int | None
+    token_cap: int | None = None
+    usd_cap: Decimal | None = None
+    plan_token_cap: int | None = None
+    plan_usd_cap: Decimal | None = None
+    admission: str | None = None
+    canary: int | None = None
+    breaker: str | None = None
     queue: str
     short_max_tokens: int
     long_max_tokens: int
@@ -44,6 +51,9 @@ def make_intake(choices: Choices) -> "Intake":
     Raises InputError for an unusable file, TokenizerRefused for a tokenizer that is not the model's.
     """
     from eagle3gen.flow.enqueue import Intake, dataset_names
+    from eagle3gen.ledger.health import Breaker
+    from eagle3gen.ledger.money import Cap
+    from eagle3gen.ledger.states import Admission
     from eagle3gen.tokens.loading import load_tokenizer
 
     if not choices.files:
@@ -59,7 +69,11 @@ def make_intake(choices: Choices) -> "Intake":
         endpoint_url=_base_url(choices.endpoint_url),
         tokenizer=tokenizer,
         tokenizer_sha256=load_tokenizer(tokenizer).sha256,
-        token_cap=choices.token_cap,
+        cap=Cap(choices.token_cap, choices.usd_cap),
+        plan_cap=Cap(choices.plan_token_cap, choices.plan_usd_cap),
+        admission=Admission(choices.admission) if choices.admission else None,
+        canary=choices.canary,
+        breaker=Breaker.read(choices.breaker) if choices.breaker else None,
         queue=None if choices.queue == "auto" else Queue(choices.queue),
         max_tokens={Queue.SHORT: choices.short_max_tokens, Queue.LONG: choices.long_max_tokens},
         strict=choices.strict,
@@ -96,11 +110,21 @@ def confirm_spending(choices: Choices) -> None:
     """Ask before money is spent, unless --yes or the endpoint is on this machine. Aborts on a no."""
     if choices.yes or urlsplit(choices.endpoint_url).hostname in LOOPBACK:
         return
-    cap = "without any cap" if choices.token_cap is None else f"up to {choices.token_cap:,} completion tokens"
-    sentence = f"This spends money at {choices.endpoint_url}: {cap} for each of {len(choices.files)} dataset(s)."
+    sentence = f"This spends money at {choices.endpoint_url}: {_caps_sentence(choices)}."
     if not sys.stdin.isatty():
         raise InputError(f"{sentence} Confirm with --yes")
     click.confirm(f"{sentence} Go on?", abort=True, err=True)
+
+
+def _caps_sentence(choices: Choices) -> str:
+    each = f"for each of {len(choices.files)} dataset(s)"
+    parts = [
+        f"up to {choices.token_cap:,} completion tokens {each}" if choices.token_cap else "",
+        f"up to ${choices.usd_cap:,} {each}" if choices.usd_cap else "",
+        f"up to {choices.plan_token_cap:,} completion tokens in all" if choices.plan_token_cap else "",
+        f"up to ${choices.plan_usd_cap:,} in all" if choices.plan_usd_cap else "",
+    ]
+    return " and ".join(filter(None, parts)) or f"without any cap {each}"
 
 
 class ProblemPrinter:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from pydantic import SecretStr
 
 from eagle3gen.config import OPENROUTER_URL, QUEUE_DEFAULTS, Settings
 from eagle3gen.errors import ConfigurationError
+from eagle3gen.ledger.states import Admission
 from eagle3gen.records import Queue
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -81,7 +83,7 @@ def dataset_choices(command: Command) -> Command:
                 metavar="DIR|NAME",
                 help="Folder of the target's tokenizer, or builtin:kimi-mini for the simulator.",
             ),
-            click.option("--token-cap", type=click.IntRange(min=1), help="Completion tokens each dataset may cost."),
+            *_money_options(),
             click.option(
                 "--queue",
                 type=click.Choice([*(q.value for q in Queue), "auto"]),
@@ -107,6 +109,53 @@ def dataset_choices(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def _money_options() -> list[Callable[[Any], Any]]:
+    """Caps, admission, canary and breaker: what is told about a known dataset changes it."""
+    tokens = click.IntRange(min=1)
+    return [
+        click.option("--token-cap", type=tokens, help="Completion tokens each dataset may cost."),
+        click.option("--usd-cap", type=USD, help="USD each dataset may cost, at the endpoint's own prices."),
+        click.option("--plan-token-cap", type=tokens, help="Completion tokens all datasets of the ledger may cost."),
+        click.option("--plan-usd-cap", type=USD, help="USD all datasets of the ledger may cost."),
+        click.option(
+            "--admission",
+            type=click.Choice([a.value for a in Admission]),
+            help="strict: an open call reserves its worst case, so no cap can be passed. forecast: what it is expected"
+            " to cost, so more calls run under a cap.  [default: strict]",
+        ),
+        click.option(
+            "--canary",
+            type=click.IntRange(min=0),
+            help="Answers that are judged before the dataset opens; 0 for none.  [default: 20]",
+        ),
+        click.option(
+            "--breaker",
+            metavar="NAME=SHARE,...",
+            help="Shares of bad answers above which a dataset is paused: verdict, structure, reasoning, permanent; and"
+            " window, minimum.",
+        ),
+    ]
+
+
+class _Usd(click.ParamType[Decimal]):
+    """An amount of USD, read as a decimal."""
+
+    name = "USD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        try:
+            amount = Decimal(str(value).removeprefix("$"))
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if not amount.is_finite() or amount <= 0 or amount.adjusted() > USD_DIGITS:
+            self.fail(f"{value!r} is no amount above 0, such as 25 or 0.50", param, ctx)
+        return amount
+
+
+USD = _Usd()
+USD_DIGITS = 9
 
 
 def _tokens(queue: Queue) -> int:

@@ -102,7 +102,7 @@ def ended(d: "DatasetTotals") -> int:
 
 def words(d: "DatasetTotals", rate: float) -> list[str]:
     """How far a dataset is, in the order in which people ask."""
-    left = d.left + d.in_flight
+    left = d.waiting + d.in_flight
     cap = "" if d.cap_tokens is None else f" of {d.cap_tokens:,}"
     eta = f"ETA {rendering.duration(left / rate)}" if rate > 0 else "ETA -"
     parts = [

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,8 @@ import orjson
 if TYPE_CHECKING:
     from eagle3gen.flow.audit import Audit
     from eagle3gen.flow.export import Exported
-    from eagle3gen.ledger.reading import DatasetTotals
+    from eagle3gen.ledger.health import Breaker
+    from eagle3gen.ledger.reading import DatasetTotals, PlanTotals
 
 
 def say(sentence: str) -> None:
@@ -23,11 +25,11 @@ def print_json(value: dict[str, Any]) -> None:
     click.echo(orjson.dumps(value).decode())
 
 
-def run_object(datasets: Sequence["DatasetTotals"], seconds: float, **more: Any) -> dict[str, Any]:
+def run_object(datasets: Sequence["DatasetTotals"], plan: "PlanTotals", seconds: float, **more: Any) -> dict[str, Any]:
     """The object that `run --json` and `status --json` end with."""
-    from eagle3gen.flow.status import as_json
+    from eagle3gen.flow.status import as_json, plan_json
 
-    return {"datasets": as_json(datasets), "seconds": round(seconds, 3), **more}
+    return {"datasets": as_json(datasets), "plan": plan_json(plan), "seconds": round(seconds, 3), **more}
 
 
 def export_object(exported: "Exported") -> dict[str, Any]:
@@ -44,47 +46,87 @@ def export_sentence(exported: "Exported") -> str:
     return f"{exported.path}: {exported.rows:,} rows, {exported.tokens:,} trained tokens{left_out}"
 
 
-def print_datasets(datasets: Sequence["DatasetTotals"]) -> None:
+def print_datasets(datasets: Sequence["DatasetTotals"], plan: "PlanTotals | None" = None) -> None:
     """The status screen on stdout: a few short lines per dataset, the same on a terminal and in a pipe."""
     width = max((len(d.name) for d in datasets), default=0) + 2
     for d in datasets:
         counts = {
             "done": d.done,
             "in flight": d.in_flight,
-            "pending": d.left,
+            "pending": d.waiting,
             "rejected": d.rejected,
             "failed": d.failed,
         }
         states = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
-        cap = "no cap" if d.cap_tokens is None else f"cap {d.cap_tokens:,}"
-        reserved = "".join(
-            f", {count:,} {name}" for name, count in (("open", d.open_tokens), ("held", d.held_tokens)) if count
-        )
         click.echo(f"{d.name:{width}}{d.state.value}{': ' + d.state_reason if d.state_reason else ''}")
         click.echo(f"{'':{width}}{d.prompts:,} prompts: {states}")
-        click.echo(f"{'':{width}}{d.spent_tokens:,} tokens{reserved}, {cap}; {money(d)}")
+        _print_money(width, d, unpriced=bool(d.unpriced_attempts))
         if d.verdicts:
             click.echo(f"{'':{width}}verdicts: {verdict_mix(d.verdicts)}")
+        if d.canary_slots is not None and d.canary_judged < d.canary:
+            click.echo(f"{'':{width}}canary: {d.canary_judged} of {d.canary} judged")
+        click.echo(f"{'':{width}}breaker: {breaker_words(d.breaker, d.recent)}")
         for sentence, count in d.errors.items():
             click.echo(f"{'':{width}}{count:,} not usable: {sentence}")
+    if plan is not None and (plan.cap.exists or len(datasets) > 1):
+        width = max(width, 6)
+        click.echo(f"{'plan':{width}}{len(datasets)} datasets")
+        _print_money(width, plan, unpriced=any(d.unpriced_attempts for d in datasets))
 
 
-def say_ending(datasets: Sequence["DatasetTotals"], seconds: float) -> None:
+def _print_money(width: int, of: "DatasetTotals | PlanTotals", *, unpriced: bool) -> None:
+    """Spent, held and open against the cap, in tokens and in USD."""
+    left, cap = of.left, of.cap
+    parts = [f"{of.spent.tokens:,} spent"]
+    parts += [f"{a.tokens:,} {n}" for n, a in (("held", of.held), ("open", of.open)) if a.tokens]
+    of_cap = "no cap" if cap.tokens is None else f"cap {cap.tokens:,}, {left.tokens:,} left"
+    click.echo(f"{'':{width}}tokens: {', '.join(parts)}; {of_cap}")
+    parts = [f"{dollars(of.spent.usd)}{'+' if unpriced else ''} spent"]
+    parts += [f"{dollars(a.usd)} {n}" for n, a in (("held", of.held), ("open", of.open)) if a.usd]
+    of_cap = "no cap" if cap.usd is None or left.usd is None else f"cap {dollars(cap.usd)}, {dollars(left.usd)} left"
+    click.echo(f"{'':{width}}USD: {', '.join(parts)}; {of_cap}")
+
+
+def breaker_words(breaker: "Breaker", recent: str) -> str:
+    """What the breaker sees, and what it bears."""
+    from eagle3gen.ledger.health import GOOD, Fault
+
+    faulty = len(recent) - recent.count(GOOD)
+    shares = ", ".join(f"{fault.value} {breaker.share(fault):.0%}" for fault in Fault)
+    return f"{faulty} of the last {len(recent)} answers faulty; pauses above {shares} of {breaker.window}"
+
+
+def say_ending(datasets: Sequence["DatasetTotals"], seconds: float, plan: "PlanTotals | None" = None) -> None:
     """How the run went, and for each dataset with work left, why."""
     from eagle3gen.flow.status import at_cap
 
     done, prompts = sum(d.done for d in datasets), sum(d.prompts for d in datasets)
     say(f"{done:,} of {prompts:,} prompts done in {duration(seconds)}.")
     for d in datasets:
-        if d.left and at_cap(d):
-            say(
-                f"{d.name}: the cap of {d.cap_tokens:,} tokens admits no further call, which reserves up to"
-                f" {d.smallest_pending_hold:,}; {d.left:,} prompts are left."
-            )
-            say("Raise --token-cap and run the same command again to go on.")
-        elif d.left:
+        if d.waiting and at_cap(d):
+            say(f"{d.name}: {full_cap(d, plan)}; {d.waiting:,} prompts are left.")
+            say("Raise the cap and run the same command again to go on.")
+        elif d.waiting:
             why = f" ({d.state_reason})" if d.state_reason else ""
-            say(f"{d.name} is {d.state.value}{why}; {d.left:,} prompts are left.")
+            say(f"{d.name} is {d.state.value}{why}; {d.waiting:,} prompts are left.")
+
+
+def full_cap(d: "DatasetTotals", plan: "PlanTotals | None" = None) -> str:
+    """Which cap admits no further call."""
+    if d.pending is None:
+        raise AssertionError("only a dataset with pending prompts can be at its cap")
+    least = d.pending.least
+    for whose, left, cap in (("the cap", d.left, d.cap), *((("the plan's cap", plan.left, plan.cap),) if plan else ())):
+        if cap.tokens is not None and left.tokens is not None and left.tokens < least.tokens:
+            return f"{whose} of {cap.tokens:,} tokens admits no further call, which reserves {least.tokens:,}"
+        if cap.usd is not None and left.usd is not None and left.usd < least.usd:
+            return f"{whose} of {dollars(cap.usd)} admits no further call, which reserves {dollars(least.usd)}"
+    return "the caps together admit no further call"
+
+
+def dollars(amount: Decimal) -> str:
+    """USD to a hundredth of a cent, for people."""
+    return f"-${-amount:,.4f}" if amount < 0 else f"${amount:,.4f}"
 
 
 def money(d: "DatasetTotals") -> str:

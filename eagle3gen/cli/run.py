@@ -19,7 +19,10 @@ def _slots(queue: Queue) -> int:
     return QUEUE_DEFAULTS[queue].concurrency
 
 
-@click.command()
+EXAMPLE = "\b\nExample:\n  eagle3gen run prompts.jsonl --tokenizer ./kimi-k2.5 --token-cap 10000000"
+
+
+@click.command(epilog=EXAMPLE)
 @options.dataset_choices
 @click.option("--short-concurrency", type=click.IntRange(1, 20_000), default=_slots(Queue.SHORT), show_default=True)
 @click.option("--long-concurrency", type=click.IntRange(1, 20_000), default=_slots(Queue.LONG), show_default=True)
@@ -52,14 +55,10 @@ def run(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    r"""Answer every prompt of FILE... on this machine and export the samples.
+    """Answer every prompt of FILE... on this machine and export the samples.
 
     Starts its own Postgres, Valkey and workers, and resumes what the state directory holds: run the same
     command again after a crash, a Ctrl-C or a raised cap. Ctrl-C once finishes the open calls, twice cuts them.
-
-    \b
-    Example:
-      eagle3gen run prompts.jsonl --tokenizer ./kimi-k2.5 --token-cap 10000000
     """
     from eagle3gen.local.run import Job, Watcher
     from eagle3gen.local.run import run as work
@@ -85,13 +84,13 @@ def run(
 
 def show_finish(finish: "Finish", *, as_json: bool) -> None:
     """The summary: the table for people, the object for programs, and why work is left if it is."""
-    rendering.say_ending(finish.datasets, finish.seconds)
+    rendering.say_ending(finish.datasets, finish.seconds, finish.plan)
     if finish.exported is not None:
         rendering.say(rendering.export_sentence(finish.exported))
     else:
         rendering.say(finish.export_problem)
     if as_json:
         exported = None if finish.exported is None else rendering.export_object(finish.exported)
-        rendering.print_json(rendering.run_object(finish.datasets, finish.seconds, export=exported))
+        rendering.print_json(rendering.run_object(finish.datasets, finish.plan, finish.seconds, export=exported))
     else:
-        rendering.print_datasets(finish.datasets)
+        rendering.print_datasets(finish.datasets, finish.plan)

@@ -19,12 +19,12 @@ def status(state_dir: Path | None, as_json: bool) -> None:
 
 
 async def _status(state_dir: Path | None, as_json: bool) -> None:
-    from eagle3gen.flow.status import totals
+    from eagle3gen.flow.status import plan, totals
 
     started = time.monotonic()
     async with reach(state_dir) as reached:
-        datasets = await totals(reached.ledger)
+        datasets, sums = await totals(reached.ledger), await plan(reached.ledger)
     if as_json:
-        rendering.print_json(rendering.run_object(datasets, time.monotonic() - started))
+        rendering.print_json(rendering.run_object(datasets, sums, time.monotonic() - started))
     else:
-        rendering.print_datasets(datasets)
+        rendering.print_datasets(datasets, sums)

@@ -49,15 +49,16 @@ async def _stop(names: list[str] | None, state_dir: Path | None, as_json: bool) 
 
 @click.command()
 @options.dataset_names
+@click.option("--recanary", is_flag=True, help="Send a new canary first, and open fully when it is judged.")
 @options.state_dir
-def resume(names: tuple[str, ...], state_dir: Path | None) -> None:
+def resume(names: tuple[str, ...], recanary: bool, state_dir: Path | None) -> None:
     """Open paused or stopped datasets again; they go on exactly where they stopped."""
-    asyncio.run(_resume(list(names) or None, state_dir))
+    asyncio.run(_resume(list(names) or None, recanary, state_dir))
 
 
-async def _resume(names: list[str] | None, state_dir: Path | None) -> None:
+async def _resume(names: list[str] | None, recanary: bool, state_dir: Path | None) -> None:
     from eagle3gen.flow import halt
 
     async with reach(state_dir) as reached:
-        opened = await halt.resume(reached.ledger, names)
+        opened = await halt.resume(reached.ledger, names, recanary=recanary)
     rendering.say(f"Resumed {', '.join(opened)}." if opened else "Nothing to resume: every dataset is open.")

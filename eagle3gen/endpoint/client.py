@@ -1,9 +1,12 @@
 """The client: one call under one deadline, and whatever happens becomes a `Reply`."""
 
 import asyncio
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +16,7 @@ from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr
 
 from eagle3gen import __version__
+from eagle3gen.endpoint.answer import label
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply, read_reply
 from eagle3gen.endpoint.request import CompletionRequest
@@ -57,8 +61,17 @@ class Endpoint:
             transport=AiohttpTransport(client=_session(connections)), headers=headers, timeout=timeout
         )
 
-    async def complete(self, request: CompletionRequest, *, deadline_seconds: float) -> Reply:
-        """One answer, or why there is none. Raises nothing but CancelledError, which closes the connection."""
+    async def complete(
+        self,
+        request: CompletionRequest,
+        *,
+        deadline_seconds: float,
+        on_generation_id: Callable[[str], None] | None = None,
+    ) -> Reply:
+        """One answer, or why there is none. Raises nothing but CancelledError, which closes the connection.
+
+        `on_generation_id` is told the endpoint's id of the call as soon as the headers are there.
+        """
         started = time.monotonic()
         try:
             body = request.body(self._extras)
@@ -73,6 +86,8 @@ class Endpoint:
                 self._http.stream("POST", f"{self.base_url}/chat/completions", content=body) as response,
             ):
                 headers = response.headers
+                if on_generation_id is not None and (generation_id := label(headers.get("x-generation-id"))):
+                    on_generation_id(generation_id)
                 received = await _read(response)
         except (TimeoutError, TooLarge, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
             return _explained(error, deadline_seconds, started, headers)
@@ -101,6 +116,27 @@ class Endpoint:
             raise ServiceUnreachable(
                 f"{self.base_url} answers {response.status_code} with a page, not with an API; check --endpoint-url"
             )
+
+    async def get(self, path: str, parameters: Mapping[str, str] | None = None) -> tuple[int, Any]:
+        """Status and JSON of a side endpoint, with its numbers exact; None for a body that is no JSON.
+
+        Raises ServiceUnreachable.
+        """
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                response = await self._http.get(f"{self.base_url}{path}", params=parameters)
+        except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
+            raise ServiceUnreachable(f"{self.base_url}{path} does not answer ({_reason(error)})") from error
+        try:
+            return response.status_code, json.loads(response.content, parse_float=Decimal)
+        except (ValueError, RecursionError, InvalidOperation):
+            return response.status_code, None
+
+    @property
+    def key_digest(self) -> str:
+        """Tells one key from another without telling the key: eight bytes of its SHA-256."""
+        key = self._key.get_secret_value() if self._key else ""
+        return sha256(key.encode()).hexdigest()[:16]
 
     async def close(self) -> None:
         await self._http.aclose()

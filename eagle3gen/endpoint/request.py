@@ -19,10 +19,14 @@ class CompletionRequest:
     tools: Sequence[Json] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Sampling parameters, sent as they are."""
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    """OpenRouter's routing object; empty leaves the choice of the host to the endpoint."""
 
     def body(self, extra: Mapping[str, Any]) -> bytes:
         """The JSON body; `extra` holds what the endpoint itself wants to be told."""
         fields: dict[str, Any] = {**self.sampling, **extra, "model": self.model, "messages": list(self.messages)}
+        if self.provider:
+            fields["provider"] = dict(self.provider)
         if self.tools:
             fields["tools"] = list(self.tools)
         return orjson.dumps({**fields, "max_tokens": self.max_tokens})

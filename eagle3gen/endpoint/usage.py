@@ -22,15 +22,16 @@ def read_usage(usage: Any, body: bytes) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     return Usage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        reasoning_tokens=_count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-        cached_tokens=_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        prompt_tokens=read_count(usage.get("prompt_tokens")),
+        completion_tokens=read_count(usage.get("completion_tokens")),
+        reasoning_tokens=read_count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        cached_tokens=read_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         cost_usd=None if usage.get("cost") is None else _cost(_exact(usage, body)),
     )
 
 
-def _count(value: Any) -> int | None:
+def read_count(value: Any) -> int | None:
+    """A count of tokens, or None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TOKENS_MAX else None
 
 
@@ -53,15 +54,16 @@ def _exact(usage: Mapping[str, Any], body: bytes) -> Mapping[str, Any]:
 
 def _cost(exact: Mapping[str, Any]) -> Decimal | None:
     """What the call cost the user: `cost`, and under BYOK the upstream's bill beside it."""
-    cost = _money(exact.get("cost"))
-    upstream = _money(_mapping(exact.get("cost_details")).get("upstream_inference_cost"))
+    cost = read_money(exact.get("cost"))
+    upstream = read_money(_mapping(exact.get("cost_details")).get("upstream_inference_cost"))
     if cost is not None and upstream is not None and exact.get("is_byok") is True:
         return cost + upstream
     return cost
 
 
-def _money(value: Any) -> Decimal | None:
-    if isinstance(value, str):
+def read_money(value: Any) -> Decimal | None:
+    """USD, at least 0, as a number read exactly or as text; None for anything else."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         try:
             value = Decimal(value)
         except InvalidOperation:

@@ -11,8 +11,9 @@ from typing import Protocol
 from eagle3gen.config import QUEUE_DEFAULTS
 from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.ledger import sweeping
-from eagle3gen.ledger.connect import Ledger
-from eagle3gen.ledger.sweeping import Demand
+from eagle3gen.ledger.connect import Connection, Ledger
+from eagle3gen.ledger.demand import Demand, demand, queue_prompts
+from eagle3gen.ledger.money import Cap
 from eagle3gen.records import Queue
 from eagle3gen.telemetry import logger
 
@@ -56,39 +57,46 @@ class Grant:
 
 
 def share(demands: Sequence[Demand], room: Mapping[Queue, int]) -> list[Grant]:
-    """Divide each queue's free places fairly among its datasets, none beyond the headroom of its cap.
+    """Divide each queue's free places fairly among its datasets, none beyond what the caps still admit.
 
-    A place not needed by one dataset goes to the others. Headroom counts what is already queued, since each
-    of those will want its hold; a dataset with prompts on both queues spends its headroom once.
+    A place not needed by one dataset goes to the others. What is already queued will want its holds, and the plan's
+    cap is spent once by all; a dataset whose canary is out takes no more than its canary.
     """
-    headroom = _headroom(demands)
+    purses = _Purses(demands)
     grants: list[Grant] = []
     for queue in Queue:
         places = min(max(0, room.get(queue, 0)), GRANT_MAX)
         # Those who can take the least come first: what they leave is shared by the others.
-        takers = sorted(((_can_take(d, headroom), d) for d in demands if d.queue is queue), key=lambda taker: taker[0])
-        for position, (most, demand) in enumerate(takers):
-            count = min(most, places // (len(takers) - position))
+        takers = sorted((d for d in demands if d.queue is queue), key=purses.can_take)
+        for position, taker in enumerate(takers):
+            count = min(purses.can_take(taker), places // (len(takers) - position))
             if count > 0:
-                grants.append(Grant(demand.dataset_id, queue, count))
+                grants.append(Grant(taker.dataset_id, queue, count))
                 places -= count
-                left = headroom[demand.dataset_id]
-                headroom[demand.dataset_id] = None if left is None else left - count * demand.hold_tokens
+                purses.spend(taker, count)
     return grants
 
 
-def _can_take(demand: Demand, headroom: Mapping[int, int | None]) -> int:
-    left = headroom[demand.dataset_id]
-    return demand.pending_due if left is None else min(demand.pending_due, max(0, left // demand.hold_tokens))
+class _Purses:
+    """What dispatch may still give out: of each dataset's cap and canary, and of the plan's cap."""
 
+    def __init__(self, demands: Sequence[Demand]) -> None:
+        self._plan = demands[0].plan_left if demands else Cap()
+        self._left: dict[int, Cap] = {d.dataset_id: d.left for d in demands}
+        self._slots: dict[int, int | None] = {d.dataset_id: d.slots for d in demands}
+        for known in demands:
+            self.spend(known, known.queued)
 
-def _headroom(demands: Sequence[Demand]) -> dict[int, int | None]:
-    """Tokens of each dataset's cap that nothing queued will want; None without a cap."""
-    left: dict[int, int | None] = {}
-    for demand in demands:
-        before = left.get(demand.dataset_id, demand.headroom_tokens)
-        left[demand.dataset_id] = None if before is None else before - demand.queued * demand.hold_tokens
-    return left
+    def can_take(self, taker: Demand) -> int:
+        slots = self._slots[taker.dataset_id]
+        most = taker.pending_due if slots is None else min(taker.pending_due, max(0, slots))
+        return self._left[taker.dataset_id].narrower(self._plan).times(taker.hold, most)
+
+    def spend(self, taker: Demand, count: int) -> None:
+        spent, slots = taker.hold * count, self._slots[taker.dataset_id]
+        self._plan = self._plan.left(spent)
+        self._left[taker.dataset_id] = self._left[taker.dataset_id].left(spent)
+        self._slots[taker.dataset_id] = None if slots is None else slots - count
 
 
 async def dispatch(
@@ -110,11 +118,12 @@ async def dispatch(
             lost = await sweeping.lost_workers(conn, worker_timeout_seconds)
         if depths is None:
             return Pass(led=True, lost_workers=lost)
-        demands = await sweeping.demand(conn)
+        demands = await demand(conn)
+        left = {d.dataset_id: d.left.narrower(d.plan_left) for d in demands}
         room = await _room(conn, demands, depths)
         grants = share(demands, room)
         for grant in grants:
-            ids = await sweeping.queue_prompts(conn, grant.dataset_id, grant.queue, grant.count)
+            ids = await queue_prompts(conn, grant.dataset_id, grant.queue, grant.count, left[grant.dataset_id])
             queued += len(ids)
             rings.append((grant.queue, ids))
         for queue in Queue:
@@ -149,7 +158,7 @@ async def _depths(bell: Bell) -> dict[Queue, int] | None:
         return None
 
 
-async def _room(conn: sweeping.Connection, demands: Sequence[Demand], depths: Mapping[Queue, int]) -> dict[Queue, int]:
+async def _room(conn: Connection, demands: Sequence[Demand], depths: Mapping[Queue, int]) -> dict[Queue, int]:
     slots = await sweeping.live_slots(conn)
     room = {}
     for queue in Queue:

@@ -1,7 +1,7 @@
 """Files into the ledger: every readable prompt becomes a row, exactly once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,20 @@ from typing import Any
 import orjson
 
 from eagle3gen.config import QUEUE_DEFAULTS
-from eagle3gen.errors import InputError
+from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.prices import read_prices
+from eagle3gen.errors import ConfigurationError, InputError, ServiceUnreachable
 from eagle3gen.ledger import loading
 from eagle3gen.ledger.connect import Ledger
-from eagle3gen.ledger.datasets import DatasetSpec, add_dataset
+from eagle3gen.ledger.datasets import DatasetSpec, add_dataset, set_plan_cap
+from eagle3gen.ledger.health import Breaker
 from eagle3gen.ledger.loading import PromptRow
+from eagle3gen.ledger.money import UNCAPPED, Cap
+from eagle3gen.ledger.states import Admission
 from eagle3gen.prompts.identity import content_key
 from eagle3gen.prompts.reading import Problem, read_prompts
 from eagle3gen.prompts.routing import choose_queue
-from eagle3gen.records import Conversation, Queue
+from eagle3gen.records import Conversation, Prices, Queue
 
 CHUNK = 2000
 """Rows per transaction: an interrupted enqueue keeps whole chunks, and a second one adds the rest."""
@@ -36,8 +41,14 @@ class Intake:
     endpoint_url: str
     tokenizer: str
     tokenizer_sha256: str
-    token_cap: int | None = None
-    """Completion tokens per dataset; None leaves the cap of an existing dataset as it is."""
+    cap: Cap = UNCAPPED
+    """For each dataset; None leaves the cap of an existing dataset as it is, as do the following."""
+    plan_cap: Cap = UNCAPPED
+    """Over all datasets of the ledger."""
+    prices: Prices | None = None
+    admission: Admission | None = None
+    canary: int | None = None
+    breaker: Breaker | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
     queue: Queue | None = None
     """None routes each prompt by its size."""
@@ -71,16 +82,40 @@ def dataset_names(files: Sequence[Path]) -> dict[str, Path]:
     return names
 
 
+async def priced(intake: Intake, endpoint: Endpoint) -> Intake:
+    """The intake with the endpoint's own prices, read now.
+
+    Raises ConfigurationError when a cap in USD is wanted and the endpoint tells no prices, or cannot be asked.
+    """
+    wanted = intake.cap.usd is not None or intake.plan_cap.usd is not None
+    try:
+        prices = await read_prices(endpoint, intake.model)
+    except ServiceUnreachable as error:
+        if wanted:
+            raise ConfigurationError(f"a cap in USD needs the prices of {intake.model}, but {error}") from error
+        prices = None
+    if wanted and prices is None:
+        raise ConfigurationError(
+            f"{intake.endpoint_url} lists no prices of {intake.model}, so a cap in USD could not be kept; check the"
+            " model's name, or use --token-cap"
+        )
+    return replace(intake, prices=prices)
+
+
 async def enqueue(ledger: Ledger, intake: Intake, on_problem: Callable[[Problem], None]) -> list[Enqueued]:
     """Add one dataset per file with its prompts; known prompts stay as they are.
 
     Raises InputError for an unusable file, and when a dataset exists with another model, endpoint, tokenizer
     or sampling.
     """
-    return [
+    brought = [
         await _enqueue_file(ledger, intake, name, file, on_problem)
         for name, file in dataset_names(intake.files).items()
     ]
+    if intake.plan_cap.exists:
+        async with ledger.begin() as conn:
+            await set_plan_cap(conn, intake.plan_cap)
+    return brought
 
 
 async def _enqueue_file(
@@ -119,7 +154,12 @@ def _spec(intake: Intake, name: str) -> DatasetSpec:
         tokenizer=intake.tokenizer,
         tokenizer_sha256=intake.tokenizer_sha256,
         sampling=dict(intake.sampling),
-        cap_tokens=intake.token_cap,
+        cap_tokens=intake.cap.tokens,
+        cap_usd=intake.cap.usd,
+        prices=intake.prices,
+        admission=intake.admission,
+        canary=intake.canary,
+        breaker=intake.breaker,
     )
 
 

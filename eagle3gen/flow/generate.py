@@ -4,7 +4,10 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 import orjson
 
@@ -17,11 +20,13 @@ from eagle3gen.flow import settling
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.datasets import Dataset
 from eagle3gen.ledger.settlements import Settlement, StoredSample
-from eagle3gen.records import Completion
+from eagle3gen.records import Completion, Json, usd
 from eagle3gen.telemetry import logger
 from eagle3gen.tokens.loading import Tokenizer
 
 log = logger(__name__)
+
+MILLION = Decimal(1_000_000)
 
 
 class Books(Protocol):
@@ -29,6 +34,7 @@ class Books(Protocol):
 
     async def claim(self, prompt_id: int) -> Claim | None: ...
     async def settle(self, settlement: Settlement) -> None: ...
+    def note(self, attempt_id: UUID, generation_id: str) -> None: ...
     def dataset(self, dataset_id: int) -> Dataset: ...
 
 
@@ -66,6 +72,13 @@ def _cancelled_from_outside() -> bool:
     return current is not None and current.cancelling() > 0
 
 
+class Brake(Protocol):
+    """Pauses by itself what must not go on; `workers.runtime` has the real one."""
+
+    async def pause(self, dataset: Dataset, reason: str) -> None: ...
+    async def pause_key(self, endpoint_url: str, reason: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """What a worker process keeps ready for its prompts."""
@@ -74,8 +87,7 @@ class Bench:
     endpoint: Callable[[Dataset], Endpoint]
     tokenizer: Callable[[Dataset], Awaitable[Tokenizer]]
     """Loaded, probed and compared with the dataset's sha256, or ConfigurationError."""
-    pause: Callable[[Dataset | None, str], Awaitable[None]]
-    """Pause one dataset, or all of them (a fault of the key), with the reason."""
+    brake: Brake
     deadline_seconds: float
     calls: Calls = field(default_factory=Calls)
     rng: random.Random = field(default_factory=random.Random)
@@ -96,7 +108,7 @@ async def generate(prompt_id: int, bench: Bench) -> None:
         settlement = await _answer(claim, dataset, bench)
     except ConfigurationError as error:
         settlement = settling.untouched(claim, str(error))
-        await bench.pause(dataset, str(error))
+        await bench.brake.pause(dataset, str(error))
     except Exception as error:
         # A bug of ours must not lose sight of money: the attempt is held, the prompt fails with the reason.
         log.exception("generate.broken", prompt_id=prompt_id, attempt_id=str(claim.attempt_id))
@@ -116,9 +128,18 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
     except InputError as error:
         return settling.unaskable(claim, str(error))
     request = CompletionRequest(
-        model=dataset.model, messages=messages, tools=tools, max_tokens=claim.max_tokens, sampling=dataset.sampling
+        model=dataset.model,
+        messages=messages,
+        tools=tools,
+        max_tokens=claim.max_tokens,
+        sampling=dataset.sampling,
+        provider=_price_limit(dataset),
     )
-    call = bench.endpoint(dataset).complete(request, deadline_seconds=bench.deadline_seconds)
+    call = bench.endpoint(dataset).complete(
+        request,
+        deadline_seconds=bench.deadline_seconds,
+        on_generation_id=partial(bench.books.note, claim.attempt_id),
+    )
     reply = await bench.calls.run(claim.dataset_id, call)
     if reply is None:
         return settling.interrupted(claim, "stopped by the operator during the call")
@@ -136,8 +157,19 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
     return settling.answered(claim, reply, reply.completion, await asyncio.to_thread(store, reply.completion))
 
 
+def _price_limit(dataset: Dataset) -> Json:
+    """Under a cap in USD the endpoint itself refuses hosts dearer than what the holds were made with.
+
+    Source: OpenRouter's `provider.max_price`, in USD per million tokens.
+    """
+    if dataset.prices is None or not dataset.capped_in_usd:
+        return {}
+    prices = {"prompt": dataset.prices.prompt_usd, "completion": dataset.prices.completion_usd}
+    return {"max_price": {name: usd(price * MILLION) for name, price in prices.items()}}
+
+
 async def _pause_if_told(refusal: Refusal, dataset: Dataset, bench: Bench) -> None:
     if refusal.pauses_key:
-        await bench.pause(None, refusal.message)
+        await bench.brake.pause_key(dataset.endpoint_url, f"key: {refusal.message}")
     elif refusal.pauses_dataset:
-        await bench.pause(dataset, refusal.message)
+        await bench.brake.pause(dataset, refusal.message)

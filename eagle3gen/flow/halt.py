@@ -9,7 +9,7 @@ from typing import Protocol
 from eagle3gen.errors import Eagle3genError, InputError
 from eagle3gen.ledger import reading, sweeping
 from eagle3gen.ledger.connect import Ledger
-from eagle3gen.ledger.datasets import datasets, set_state
+from eagle3gen.ledger.datasets import Dataset, datasets, reopen, set_state
 from eagle3gen.ledger.states import DatasetState
 from eagle3gen.telemetry import logger
 
@@ -81,26 +81,38 @@ async def stop(
     )
 
 
-async def resume(ledger: Ledger, names: Sequence[str] | None) -> list[str]:
-    """Open datasets again (None: all); the names that were not open before."""
+async def resume(ledger: Ledger, names: Sequence[str] | None, *, recanary: bool = False) -> list[str]:
+    """Open datasets again (None: all); the names that were not open before.
+
+    What the breaker had seen is forgotten. `recanary` sends a new canary first, also in datasets that are open.
+    """
     async with ledger.begin() as conn:
-        closed = [d.name for d in await _chosen(conn, names) if d.state is not DatasetState.OPEN]
-        await set_state(conn, closed, DatasetState.OPEN, "")
+        chosen = await _chosen(conn, names)
+        closed = [d.name for d in chosen if d.state is not DatasetState.OPEN]
+        await reopen(conn, [d.name for d in chosen] if recanary else closed, recanary=recanary)
     return closed
 
 
-async def pause(ledger: Ledger, names: Sequence[str] | None, reason: str) -> None:
-    """Pause open datasets (None: all) with a reason; what is in flight goes on."""
+async def pause(ledger: Ledger, names: Sequence[str], reason: str) -> None:
+    """Pause open datasets with a reason; what is in flight goes on."""
     async with ledger.begin() as conn:
         open_names = [d.name for d in await _chosen(conn, names) if d.state is DatasetState.OPEN]
         await set_state(conn, open_names, DatasetState.PAUSED, reason)
 
 
-async def _chosen(conn: reading.Connection, names: Sequence[str] | None) -> list[reading.DatasetTotals]:
-    totals = await reading.totals(conn)
+async def pause_key(ledger: Ledger, endpoint_url: str, reason: str) -> None:
+    """Pause every open dataset of an endpoint: its key is refused, or out of money."""
+    async with ledger.begin() as conn:
+        known = await datasets(conn)
+        names = [d.name for d in known if d.state is DatasetState.OPEN and d.endpoint_url == endpoint_url]
+        await set_state(conn, names, DatasetState.PAUSED, reason)
+
+
+async def _chosen(conn: reading.Connection, names: Sequence[str] | None) -> list[Dataset]:
+    everything = await datasets(conn)
     if names is None:
-        return totals
-    known = {t.name: t for t in totals}
+        return everything
+    known = {d.name: d for d in everything}
     for name in names:
         if name not in known:
             raise InputError(f"there is no dataset named {name!r}; the ledger has: {', '.join(known) or 'none'}")

@@ -18,6 +18,7 @@ from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.endpoint.waiting import backoff_seconds, outage_seconds
 from eagle3gen.ledger.claims import Claim
+from eagle3gen.ledger.health import Fault
 from eagle3gen.ledger.settlements import Settlement, StoredSample
 from eagle3gen.ledger.states import Outcome, PromptState
 from eagle3gen.records import Completion, Verdict
@@ -30,14 +31,19 @@ PAID_TRIES_MAX = 2
 _OUTCOMES = {Billed.NO: Outcome.RELEASED, Billed.YES: Outcome.SETTLED, Billed.MAYBE: Outcome.HELD}
 
 
-def answered(claim: Claim, reply: Reply, completion: Completion, stored: StoredSample) -> Settlement:
-    """The model answered: money is settled, and the verdict says whether the ids may be used."""
-    usable = stored.verdict.trainable or stored.verdict is Verdict.TRUNCATED
+def answered(claim: Claim, reply: Reply, completion: Completion, stored: StoredSample, fault: str = "") -> Settlement:
+    """The model answered: money is settled, and the verdict says whether the ids may be used.
+
+    `fault` is what is wrong with the structure of the ids (`tokens.structure`): then they are not used, whatever the
+    verdict says.
+    """
+    usable = not fault and (stored.verdict.trainable or stored.verdict is Verdict.TRUNCATED)
     return Settlement(
         claim=claim,
         outcome=Outcome.SETTLED,
         prompt_state=PromptState.DONE if usable else PromptState.REJECTED,
-        error="" if usable else stored.reason,
+        fault=None if usable else Fault.STRUCTURE if fault else Fault.VERDICT,
+        error="" if usable else fault or stored.reason,
         status=reply.status,
         generation_id=completion.generation_id,
         model=completion.model,
@@ -57,6 +63,7 @@ def refused(claim: Claim, reply: Reply, refusal: Refusal, rng: random.Random) ->
         generation_id=refusal.generation_id,
         host=refusal.host,
         usage=refusal.usage,
+        fault=_fault(refusal),
     )
     match refusal.decision:
         case Decision.PAUSE_DATASET | Decision.PAUSE_KEY:
@@ -71,6 +78,15 @@ def refused(claim: Claim, reply: Reply, refusal: Refusal, rng: random.Random) ->
         case Decision.RETRY:
             wait = backoff_seconds(claim.tries, refusal.retry_after_seconds, rng)
             return replace(settlement, not_before_seconds=wait, count_try=True)
+
+
+def _fault(refusal: Refusal) -> Fault | None:
+    """What the breaker counts. Outages, limits and pauses say nothing about the answers."""
+    if refusal.kind == "all_in_reasoning":
+        return Fault.REASONING
+    if refusal.defective:
+        return Fault.STRUCTURE
+    return Fault.PERMANENT if refusal.decision is Decision.FAIL_PROMPT else None
 
 
 def _tries_max(refusal: Refusal) -> int:

@@ -6,7 +6,9 @@ from typing import Any
 from eagle3gen.errors import InputError
 from eagle3gen.ledger import reading
 from eagle3gen.ledger.connect import Ledger
-from eagle3gen.ledger.reading import DatasetTotals
+from eagle3gen.ledger.health import count_faults
+from eagle3gen.ledger.money import Amount, Cap
+from eagle3gen.ledger.reading import DatasetTotals, PlanTotals
 from eagle3gen.ledger.states import DatasetState
 from eagle3gen.records import usd
 
@@ -15,6 +17,12 @@ async def totals(ledger: Ledger) -> list[DatasetTotals]:
     """All datasets with their counts, in the order in which they were added."""
     async with ledger.begin() as conn:
         return await reading.totals(conn)
+
+
+async def plan(ledger: Ledger) -> PlanTotals:
+    """The caps over all datasets, and what counts against them."""
+    async with ledger.begin() as conn:
+        return await reading.plan_totals(conn)
 
 
 def as_json(datasets: Sequence[DatasetTotals]) -> list[dict[str, Any]]:
@@ -29,32 +37,53 @@ def as_json(datasets: Sequence[DatasetTotals]) -> list[dict[str, Any]]:
             "done": d.done,
             "rejected": d.rejected,
             "failed": d.failed,
-            "pending": d.left,
+            "pending": d.waiting,
             "in_flight": d.in_flight,
             "verdicts": dict(d.verdicts),
             "completion_tokens": d.spent_tokens,
             "cost_usd": usd(d.cost_usd),
             "unpriced_attempts": d.unpriced_attempts,
-            "held_tokens": d.held_tokens,
-            "open_tokens": d.open_tokens,
-            "cap_tokens": d.cap_tokens,
+            **_money(d.held, d.open, d.cap, d.left),
+            "admission": d.admission.value,
+            "canary": {"size": d.canary, "launched": d.canary_launched, "judged": d.canary_judged},
+            "breaker": {**d.breaker.as_json(), "answers": len(d.recent), "faults": count_faults(d.recent)},
         }
         for d in datasets
     ]
 
 
+def plan_json(totals: PlanTotals) -> dict[str, Any]:
+    """The sums over all datasets, under the same keys."""
+    return {
+        "completion_tokens": totals.spent.tokens,
+        "cost_usd": usd(totals.spent.usd),
+        **_money(totals.held, totals.open, totals.cap, totals.left),
+    }
+
+
+def _money(held: Amount, opened: Amount, cap: Cap, left: Cap) -> dict[str, Any]:
+    return {
+        "held_tokens": held.tokens,
+        "held_usd": usd(held.usd),
+        "open_tokens": opened.tokens,
+        "open_usd": usd(opened.usd),
+        "cap_tokens": cap.tokens,
+        "cap_usd": None if cap.usd is None else usd(cap.usd),
+        "left_tokens": left.tokens,
+        "left_usd": None if left.usd is None else usd(left.usd),
+    }
+
+
 def at_cap(d: DatasetTotals) -> bool:
-    """Whether work is left that the cap no longer admits, with nothing open that could free room."""
-    if d.cap_tokens is None or d.smallest_pending_hold is None or d.queued or d.in_flight:
-        return False
-    return d.cap_tokens - d.spent_tokens - d.held_tokens - d.open_tokens < d.smallest_pending_hold
+    """Whether work is left that the caps no longer admit, with nothing of it open that could free room."""
+    return d.pending is not None and not d.pending.fits and not d.queued and not d.in_flight
 
 
 def finished(d: DatasetTotals) -> bool:
     """Whether nothing more will happen to this dataset by itself."""
     if d.in_flight:
         return False
-    return d.left == 0 or d.state is not DatasetState.OPEN or at_cap(d)
+    return d.waiting == 0 or d.state is not DatasetState.OPEN or at_cap(d)
 
 
 async def chosen(ledger: Ledger, names: Sequence[str] | None) -> list[DatasetTotals]:

@@ -4,7 +4,7 @@ Locks are always taken in the same order, prompts by id and then datasets by id,
 so no two writers wait for each other in a circle.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,16 +12,18 @@ from sqlalchemy import text
 
 from eagle3gen.ledger import claims, settlements
 from eagle3gen.ledger.admission import Room
-from eagle3gen.ledger.claims import Claim, Wish
+from eagle3gen.ledger.claims import Candidate, Claim, Wish
 from eagle3gen.ledger.connect import Connection
-from eagle3gen.ledger.datasets import Dataset, datasets, lock_datasets
-from eagle3gen.ledger.settlements import Delta, Settlement
+from eagle3gen.ledger.counters import Delta, apply, trip_breakers
+from eagle3gen.ledger.datasets import Dataset, datasets, lock_all_datasets, lock_datasets, plan_left
+from eagle3gen.ledger.settlements import Settlement
 from eagle3gen.ledger.states import DatasetState
+from eagle3gen.ledger.texts import storable
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a batch made true. Datasets are as they were read, before its own changes to the counters."""
+    """What a batch made true. Datasets are as after its settlements, without the claims."""
 
     claims: dict[UUID, Claim]
     datasets: list[Dataset]
@@ -33,9 +35,13 @@ async def commit_batch(
     wishes: Sequence[Wish],
     ended: Sequence[Settlement],
     *,
+    notes: Mapping[UUID, str] | None = None,
     repeated: bool = False,
 ) -> Committed:
-    """Settle, then claim. `repeated` says that an earlier try of this batch may have been, or yet be, committed."""
+    """Settle, claim, and note generation ids.
+
+    `repeated` says that an earlier try of this batch may have been, or yet be, committed.
+    """
     ids = {s.claim.prompt_id for s in ended}
     before: dict[UUID, Claim | None] = {}
     if repeated and wishes:
@@ -45,31 +51,42 @@ async def commit_batch(
     elif ids:
         await _lock_prompts(conn, ids)
     wanted = await claims.candidates(conn, [w for w in wishes if w.attempt_id not in before]) if wishes else []
-    await lock_datasets(conn, {c.dataset_id for c in wanted} | {s.claim.dataset_id for s in ended})
-    known = await datasets(conn)
-    deltas = await settlements.book(conn, ended) if ended else {}
-    taken: list[Claim] = []
     if wanted:
-        taken = await claims.take(conn, worker_id, _rooms(known, deltas), wanted)
-        for claim in taken:
-            deltas.setdefault(claim.dataset_id, Delta()).open_tokens += claim.hold_tokens
-    await settlements.apply(conn, deltas)
+        # Whoever decides on the plan's cap counts what every dataset uses.
+        await lock_all_datasets(conn)
+    else:
+        await lock_datasets(conn, {s.claim.dataset_id for s in ended})
+    known = {d.id: d for d in await datasets(conn)}
+    deltas = await settlements.book(conn, ended, known) if ended else {}
+    known = await trip_breakers(conn, known, deltas)
+    taken = await _take(conn, worker_id, known, wanted) if wanted else []
+    for claim in taken:
+        delta = deltas.setdefault(claim.dataset_id, Delta())
+        delta.open += claim.hold
+        delta.canary_launched += claim.canary_round is not None
+    if notes:
+        told = {"attempts": list(notes), "ids": [storable(generation) for generation in notes.values()]}
+        await conn.execute(_NOTE, told)
+    await apply(conn, deltas, {i: known[i].recent for i in deltas})
     opened_before = (c for c in before.values() if c is not None)
-    return Committed({c.attempt_id: c for c in (*opened_before, *taken)}, known)
+    return Committed({c.attempt_id: c for c in (*opened_before, *taken)}, list(known.values()))
 
 
+async def _take(
+    conn: Connection, worker_id: UUID, known: Mapping[int, Dataset], wanted: Sequence[Candidate]
+) -> list[Claim]:
+    rooms = {d.id: Room(d.state is DatasetState.OPEN, d.left, d.canary_slots) for d in known.values()}
+    return await claims.take(
+        conn, worker_id, rooms, plan_left(known.values()), [c.claim(known[c.dataset_id]) for c in wanted]
+    )
+
+
+_NOTE = text(
+    "INSERT INTO generations (attempt_id, generation_id)"
+    " SELECT * FROM unnest(CAST(:attempts AS uuid[]), CAST(:ids AS text[])) ON CONFLICT DO NOTHING"
+)
 _LOCK = text("SELECT FROM prompts WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY id FOR NO KEY UPDATE")
 
 
 async def _lock_prompts(conn: Connection, ids: Collection[int]) -> None:
     await conn.execute(_LOCK, {"ids": list(ids)})
-
-
-def _rooms(known: Sequence[Dataset], deltas: dict[int, Delta]) -> dict[int, Room]:
-    rooms = {}
-    for dataset in known:
-        headroom = dataset.headroom_tokens
-        if headroom is not None and (delta := deltas.get(dataset.id)) is not None:
-            headroom -= delta.spent_tokens + delta.held_tokens + delta.open_tokens
-        rooms[dataset.id] = Room(open=dataset.state is DatasetState.OPEN, headroom_tokens=headroom)
-    return rooms

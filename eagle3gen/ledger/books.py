@@ -4,22 +4,25 @@ from sqlalchemy import text
 
 from eagle3gen.ledger.connect import Connection
 
+# A correction says more than the resolution before it. What neither says counts with its worst case.
+_KNOWN = (
+    "SELECT a.dataset_id, a.hold_tokens, a.hold_usd, a.worst_tokens, a.worst_usd, r.attempt_id IS NULL AS open,"
+    " CASE WHEN c.attempt_id IS NOT NULL THEN c.completion_tokens WHEN r.outcome = 'settled' THEN r.completion_tokens"
+    "  WHEN r.outcome = 'released' THEN 0 END AS tokens,"
+    " CASE WHEN c.attempt_id IS NOT NULL THEN c.cost_usd WHEN r.outcome = 'settled' THEN r.cost_usd"
+    "  WHEN r.outcome = 'released' THEN 0 END AS usd,"
+    " c.attempt_id IS NOT NULL OR r.outcome = 'settled' AS told"
+    " FROM attempts a LEFT JOIN resolutions r ON r.attempt_id = a.id LEFT JOIN corrections c ON c.attempt_id = a.id"
+)
 _RECOUNT = text(
-    "SELECT d.name, d.spent_tokens, d.held_tokens, d.open_tokens, d.cost_usd, d.unpriced_attempts,"
-    " coalesce(sum(CASE WHEN c.attempt_id IS NOT NULL THEN c.completion_tokens"
-    "  WHEN r.outcome = 'settled' THEN coalesce(r.completion_tokens, 0) END), 0) AS true_spent_tokens,"
-    " coalesce(sum(a.hold_tokens) FILTER (WHERE c.attempt_id IS NULL AND (r.outcome = 'held'"
-    "  OR (r.outcome = 'settled' AND r.completion_tokens IS NULL))), 0) AS true_held_tokens,"
-    " coalesce(sum(a.hold_tokens) FILTER (WHERE a.id IS NOT NULL AND r.attempt_id IS NULL), 0) AS true_open_tokens,"
-    " coalesce(sum(CASE WHEN c.attempt_id IS NOT NULL THEN coalesce(c.cost_usd, 0)"
-    "  WHEN r.outcome = 'settled' THEN coalesce(r.cost_usd, 0) END), 0)"
-    "  AS true_cost_usd,"
-    " count(*) FILTER (WHERE (c.attempt_id IS NOT NULL AND c.cost_usd IS NULL) OR (c.attempt_id IS NULL"
-    "  AND r.outcome = 'settled' AND r.cost_usd IS NULL))"
-    "  AS true_unpriced_attempts"
-    " FROM datasets d LEFT JOIN attempts a ON a.dataset_id = d.id"
-    " LEFT JOIN resolutions r ON r.attempt_id = a.id LEFT JOIN corrections c ON c.attempt_id = a.id"
-    " GROUP BY d.id ORDER BY d.id"
+    "SELECT d.name, d.spent_tokens, d.held_tokens, d.open_tokens, d.cost_usd, d.held_usd, d.open_usd,"
+    " d.unpriced_attempts, coalesce(sum(k.tokens), 0) AS true_spent_tokens, coalesce(sum(k.usd), 0) AS true_cost_usd,"
+    " coalesce(sum(k.worst_tokens) FILTER (WHERE NOT k.open AND k.tokens IS NULL), 0) AS true_held_tokens,"
+    " coalesce(sum(k.worst_usd) FILTER (WHERE NOT k.open AND k.usd IS NULL), 0) AS true_held_usd,"
+    " coalesce(sum(k.hold_tokens) FILTER (WHERE k.open), 0) AS true_open_tokens,"
+    " coalesce(sum(k.hold_usd) FILTER (WHERE k.open), 0) AS true_open_usd,"
+    " count(*) FILTER (WHERE k.told AND k.usd IS NULL) AS true_unpriced_attempts"
+    f" FROM datasets d LEFT JOIN ({_KNOWN}) k ON k.dataset_id = d.id GROUP BY d.id ORDER BY d.id"
 )
 _STRAYS = {
     "a prompt is in flight without an open attempt": text(
@@ -47,7 +50,15 @@ _STRAYS = {
         " WHERE r.attempt_id = a.id) GROUP BY a.prompt_id HAVING count(*) > 1) AS doubled"
     ),
 }
-COUNTERS = ("spent_tokens", "held_tokens", "open_tokens", "cost_usd", "unpriced_attempts")
+COUNTERS = (
+    "spent_tokens",
+    "held_tokens",
+    "open_tokens",
+    "cost_usd",
+    "held_usd",
+    "open_usd",
+    "unpriced_attempts",
+)
 
 
 async def audit_books(conn: Connection) -> list[str]:

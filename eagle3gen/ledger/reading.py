@@ -9,7 +9,9 @@ from sqlalchemy import func, select, text
 
 from eagle3gen.ledger import tables
 from eagle3gen.ledger.connect import Connection
-from eagle3gen.ledger.datasets import Dataset, datasets
+from eagle3gen.ledger.datasets import Dataset, datasets, plan_cap
+from eagle3gen.ledger.demand import Pending, pending
+from eagle3gen.ledger.money import ZERO, Amount, Cap
 from eagle3gen.ledger.states import PromptState
 from eagle3gen.records import Verdict
 
@@ -25,8 +27,8 @@ class DatasetTotals(Dataset):
 
     counts: Mapping[PromptState, int]
     verdicts: Mapping[str, int]
-    smallest_pending_hold: int | None
-    """The least that a pending prompt would reserve; None when nothing is pending."""
+    pending: Pending | None = None
+    """What the pending prompts would reserve; None when there are none."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Why prompts failed or were rejected, the most frequent reasons first."""
 
@@ -58,9 +60,24 @@ class DatasetTotals(Dataset):
         return self.count(PromptState.QUEUED)
 
     @property
-    def left(self) -> int:
+    def waiting(self) -> int:
         """Prompts that wait their turn."""
         return self.count(PromptState.WAITING, PromptState.PENDING, PromptState.QUEUED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTotals:
+    """The sums over all datasets, and the caps over them."""
+
+    cap: Cap
+    spent: Amount
+    held: Amount
+    open: Amount
+
+    @property
+    def left(self) -> Cap:
+        """What the plan's caps still admit."""
+        return self.cap.left(self.spent + self.held + self.open)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +105,7 @@ class SampleRow:
     cost_usd: Decimal | None
 
 
-_COUNTS = text("SELECT dataset_id, state, count(*), min(max_tokens) AS least FROM prompts GROUP BY dataset_id, state")
+_COUNTS = text("SELECT dataset_id, state, count(*) FROM prompts GROUP BY dataset_id, state")
 ERRORS_MAX = 5
 _ERRORS = text(
     "SELECT dataset_id, last_error, count(*) FROM prompts WHERE state IN ('failed', 'rejected') AND last_error <> ''"
@@ -99,26 +116,55 @@ _ERRORS = text(
 async def totals(conn: Connection) -> list[DatasetTotals]:
     """Every dataset with its counts, oldest first."""
     counts: dict[int, dict[PromptState, int]] = {}
-    least: dict[int, int] = {}
-    for dataset_id, state, count, smallest in await conn.execute(_COUNTS):
+    for dataset_id, state, count in await conn.execute(_COUNTS):
         counts.setdefault(dataset_id, {})[PromptState(state)] = count
-        if state == PromptState.PENDING:
-            least[dataset_id] = smallest
     verdicts = await _verdicts(conn)
     errors: dict[int, dict[str, int]] = {}
     for dataset_id, sentence, count in await conn.execute(_ERRORS):
         if len(known := errors.setdefault(dataset_id, {})) < ERRORS_MAX:
             known[sentence] = count
+    everything = await datasets(conn)
+    waiting = await pending(conn, everything)
     return [
         DatasetTotals(
             **{name: getattr(d, name) for name in Dataset.__dataclass_fields__},
             counts=counts.get(d.id, {}),
             verdicts=verdicts.get(d.id, {}),
-            smallest_pending_hold=least.get(d.id),
+            pending=waiting.get(d.id),
             errors=errors.get(d.id, {}),
         )
-        for d in await datasets(conn)
+        for d in everything
     ]
+
+
+async def plan_totals(conn: Connection) -> PlanTotals:
+    """The plan's caps, and what counts against them."""
+    known = await datasets(conn)
+    return PlanTotals(
+        cap=await plan_cap(conn),
+        spent=sum((d.spent for d in known), start=ZERO),
+        held=sum((d.held for d in known), start=ZERO),
+        open=sum((d.open for d in known), start=ZERO),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of a dataset is answered and open."""
+
+    answers: int = 0
+    in_flight: int = 0
+
+
+_LOADS = text(
+    "SELECT d.id, (SELECT count(*) FROM samples s WHERE s.dataset_id = d.id) AS answers,"
+    " (SELECT count(*) FROM prompts p WHERE p.dataset_id = d.id AND p.state = 'in_flight') AS in_flight FROM datasets d"
+)
+
+
+async def loads(conn: Connection) -> dict[int, Load]:
+    """Answers and open calls of every dataset."""
+    return {row.id: Load(row.answers, row.in_flight) for row in await conn.execute(_LOADS)}
 
 
 async def clock(conn: Connection) -> datetime:

@@ -2,24 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, Self
 from uuid import UUID
 
-from sqlalchemy import bindparam, text, update
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 
 from eagle3gen.errors import InvariantBroken
 from eagle3gen.ledger import tables
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.connect import Connection
+from eagle3gen.ledger.counters import Delta
+from eagle3gen.ledger.datasets import Dataset
+from eagle3gen.ledger.health import Fault
 from eagle3gen.ledger.ids import compress, encode_ids
+from eagle3gen.ledger.money import NOTHING, Amount
 from eagle3gen.ledger.states import ANSWERED, Outcome, PromptState, check_move
 from eagle3gen.ledger.texts import storable, storable_or_none
 from eagle3gen.records import Sample, Usage, Verdict
-
-EXACT = Context(prec=200)
-"""Sums of USD keep every digit, as Postgres does; Python's own context rounds to 28."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,8 @@ class Settlement:
     """done, rejected, failed, or pending for another try."""
     not_before_seconds: float = 0.0
     """For pending: due again in so many seconds, by the database's clock."""
+    fault: Fault | None = None
+    """What is wrong with the answer, for the breaker."""
     count_try: bool = True
     """False when the attempt says nothing about the prompt: a pause, a stop, a shutdown."""
     error: str = ""
@@ -99,17 +102,6 @@ class Settlement:
         return self.usage.cost_usd if self.outcome is Outcome.SETTLED else None
 
 
-@dataclass(slots=True)
-class Delta:
-    """What a batch changes in one dataset's counters."""
-
-    spent_tokens: int = 0
-    held_tokens: int = 0
-    open_tokens: int = 0
-    cost_usd: Decimal = Decimal(0)
-    unpriced_attempts: int = 0
-
-
 _CLOSE = text(
     "UPDATE prompts p SET state = v.state, tries = p.tries + v.tries, last_error = v.error, attempt_id = NULL,"
     " not_before = now() + v.wait * interval '1 second'"
@@ -127,16 +119,16 @@ _CLOSE_LATE = text(
 )
 
 
-async def book(conn: Connection, settlements: Sequence[Settlement]) -> dict[int, Delta]:
+async def book(conn: Connection, settlements: Sequence[Settlement], known: Mapping[int, Dataset]) -> dict[int, Delta]:
     """Write the endings and samples; what they change per dataset. A second ending changes nothing.
 
-    The prompts and datasets of all settlements must be locked.
+    The prompts and datasets of all settlements must be locked, and `known` read under that lock.
     """
     # The first ending told is the one that counts, in a batch as in the ledger.
     by_attempt = {s.claim.attempt_id: s for s in reversed(settlements)}
     ended = await _resolve(conn, list(by_attempt.values()))
     fresh = [s for attempt, s in by_attempt.items() if attempt in ended]
-    late = await _correct(conn, [s for attempt, s in by_attempt.items() if attempt not in ended])
+    late, corrected = await _correct(conn, [s for attempt, s in by_attempt.items() if attempt not in ended])
     closed = await _close(conn, fresh) | await _close_late(conn, late)
     kept = [s for s in (*fresh, *late) if s.claim.attempt_id in closed and s.stored is not None]
     if kept:
@@ -144,26 +136,35 @@ async def book(conn: Connection, settlements: Sequence[Settlement]) -> dict[int,
     deltas: dict[int, Delta] = {}
     for settlement in fresh:
         delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
-        delta.open_tokens -= settlement.claim.hold_tokens
+        delta.open -= settlement.claim.hold
         _add(delta, settlement)
-    for settlement in late:
+        _judge(delta, settlement, known[settlement.claim.dataset_id])
+    for settlement in corrected:
         delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
-        delta.held_tokens -= settlement.claim.hold_tokens
+        delta.held -= settlement.claim.worst
         _add(delta, settlement)
     return deltas
 
 
 def _add(delta: Delta, settlement: Settlement) -> None:
     # What is known counts as spent; what is not keeps its worst case on the books. Tokens and USD each on their own.
-    tokens, cost_usd = settlement.billed_tokens, settlement.billed_usd
-    if tokens is None:
-        delta.held_tokens += settlement.claim.hold_tokens
-    else:
-        delta.spent_tokens += tokens
-    if cost_usd is not None:
-        delta.cost_usd = EXACT.add(delta.cost_usd, cost_usd)
-    elif settlement.outcome is Outcome.SETTLED:
+    worst, tokens, cost_usd = settlement.claim.worst, settlement.billed_tokens, settlement.billed_usd
+    delta.spent += Amount(tokens or 0, cost_usd or NOTHING)
+    delta.held += Amount(worst.tokens if tokens is None else 0, worst.usd if cost_usd is None else NOTHING)
+    if cost_usd is None and settlement.outcome is Outcome.SETTLED:
         delta.unpriced_attempts += 1
+
+
+def _judge(delta: Delta, settlement: Settlement, dataset: Dataset) -> None:
+    judged = settlement.fault is not None or settlement.stored is not None
+    if judged:
+        delta.answers.append(settlement.fault)
+    if settlement.claim.canary_round == dataset.canary_round:
+        if judged or settlement.prompt_state is not PromptState.PENDING:
+            delta.canary_judged += 1
+        else:
+            # It said nothing about the answers: another prompt may start in its place.
+            delta.canary_launched -= 1
 
 
 async def _resolve(conn: Connection, settlements: Sequence[Settlement]) -> set[UUID]:
@@ -177,18 +178,22 @@ _HELD = text(
 )
 
 
-async def _correct(conn: Connection, repeated: Sequence[Settlement]) -> list[Settlement]:
-    """What is now known of attempts that were given up: a bill, or that there is none."""
+async def _correct(conn: Connection, repeated: Sequence[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
+    """What is now known of attempts that were given up: a bill, or that there is none.
+
+    Returns the late endings, and those of them whose bill the books did not know yet: `reconcile` may have been
+    quicker, and then only the sample is new.
+    """
     told = {s.claim.attempt_id: s for s in repeated if s.billed_tokens is not None}
     if not told:
-        return []
+        return [], []
     held = (await conn.execute(_HELD, {"attempts": list(told)})).scalars().all()
     if not held:
-        return []
+        return [], []
     c = tables.corrections
     statement = insert(c).on_conflict_do_nothing().returning(c.c.attempt_id)
     made = await conn.execute(statement, [_correction_row(told[attempt]) for attempt in held])
-    return [told[attempt] for attempt in made.scalars()]
+    return [told[attempt] for attempt in held], [told[attempt] for attempt in made.scalars()]
 
 
 async def _close(conn: Connection, settlements: Sequence[Settlement]) -> set[UUID]:
@@ -235,7 +240,13 @@ def _usage_row(s: Settlement) -> dict[str, Any]:
 
 
 def _resolution_row(s: Settlement) -> dict[str, Any]:
-    return {**_usage_row(s), "outcome": s.outcome.value, "status": s.status, "error": storable(s.error)}
+    return {
+        **_usage_row(s),
+        "outcome": s.outcome.value,
+        "status": s.status,
+        "fault": s.fault,
+        "error": storable(s.error),
+    }
 
 
 def _correction_row(s: Settlement) -> dict[str, Any]:
@@ -255,16 +266,3 @@ def _sample_row(s: Settlement) -> dict[str, Any]:
         "verdict": s.stored.verdict.value,
         "reason": storable(s.stored.reason),
     }
-
-
-async def apply(conn: Connection, deltas: Mapping[int, Delta]) -> None:
-    """Move the counters of the datasets, which the caller has locked."""
-    if not deltas:
-        return
-    t = tables.datasets
-    names = ("spent_tokens", "held_tokens", "open_tokens", "cost_usd", "unpriced_attempts")
-    statement = update(t).where(t.c.id == bindparam("dataset")).values({n: t.c[n] + bindparam(f"d_{n}") for n in names})
-    # Locked in id order already, so the order of these updates cannot deadlock.
-    await conn.execute(
-        statement, [{"dataset": i, **{f"d_{n}": getattr(d, n) for n in names}} for i, d in deltas.items()]
-    )

@@ -53,6 +53,26 @@ class Outcome(StrEnum):
     """Nobody knows the bill: the hold stays on the books."""
 
 
+class CorrectionKind(StrEnum):
+    """How an unknown bill became known."""
+
+    LATE = "late"
+    """The answer arrived after the attempt was given up."""
+    RECONCILED = "reconciled"
+    """The endpoint's record of the call says it."""
+    WRITTEN_OFF = "written_off"
+    """The operator declares that nothing is owed."""
+
+
+class Admission(StrEnum):
+    """What an open call reserves of the caps."""
+
+    STRICT = "strict"
+    """Its worst case: no cap can be passed."""
+    FORECAST = "forecast"
+    """What it is expected to cost: more calls at a time, for a cap that is passed by a known, small chance."""
+
+
 ENDED = frozenset({PromptState.DONE, PromptState.REJECTED, PromptState.FAILED})
 ANSWERED = frozenset({PromptState.DONE, PromptState.REJECTED})
 """The states with a sample."""

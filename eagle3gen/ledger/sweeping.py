@@ -29,20 +29,6 @@ class WorkerRow:
     concurrency: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What one open dataset has for one queue."""
-
-    dataset_id: int
-    queue: Queue
-    pending_due: int
-    queued: int
-    hold_tokens: int
-    """The largest hold that still fits under the cap, among what is pending and due; if none fits, the largest."""
-    headroom_tokens: int | None
-    """What the cap still admits, before what is queued; None without a cap."""
-
-
 async def try_lock(conn: Connection, key: int) -> bool:
     """Take a lock until the end of the transaction, or False if somebody has it."""
     return bool((await conn.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
@@ -114,7 +100,8 @@ _ABANDONED = text(
 # Nobody knows whether these calls were billed: their holds stay on the books, their prompts are asked again.
 _HOLD = text(
     "WITH abandoned AS ("
-    " SELECT p.id, p.attempt_id, a.dataset_id, a.hold_tokens FROM prompts p JOIN attempts a ON a.id = p.attempt_id"
+    " SELECT p.id, p.attempt_id, a.dataset_id, a.hold_tokens, a.hold_usd, a.worst_tokens, a.worst_usd, a.canary_round"
+    " FROM prompts p JOIN attempts a ON a.id = p.attempt_id"
     " WHERE p.id = ANY(CAST(:prompts AS bigint[])) AND p.state = 'in_flight'"
     "), held AS ("
     " INSERT INTO resolutions (attempt_id, outcome, error)"
@@ -122,9 +109,14 @@ _HOLD = text(
     "), freed AS ("
     " UPDATE prompts p SET state = 'pending', attempt_id = NULL, not_before = now(),"
     " last_error = 'the worker was lost during the call' FROM abandoned WHERE p.id = abandoned.id"
-    "), sums AS (SELECT dataset_id, sum(hold_tokens) AS tokens FROM abandoned GROUP BY dataset_id"
-    ") UPDATE datasets d SET open_tokens = d.open_tokens - s.tokens, held_tokens = d.held_tokens + s.tokens"
-    " FROM sums s WHERE d.id = s.dataset_id"
+    "), sums AS ("
+    " SELECT a.dataset_id, sum(hold_tokens) AS hold_tokens, sum(hold_usd) AS hold_usd, sum(worst_tokens)"
+    " AS worst_tokens, sum(worst_usd) AS worst_usd, count(*) FILTER (WHERE a.canary_round = d.canary_round) AS canaries"
+    " FROM abandoned a JOIN datasets d ON d.id = a.dataset_id GROUP BY a.dataset_id"
+    ") UPDATE datasets d SET open_tokens = d.open_tokens - s.hold_tokens, open_usd = d.open_usd - s.hold_usd,"
+    " held_tokens = d.held_tokens + s.worst_tokens, held_usd = d.held_usd + s.worst_usd,"
+    # They said nothing about the answers: other prompts may start in their place.
+    " canary_launched = d.canary_launched - s.canaries FROM sums s WHERE d.id = s.dataset_id"
 )
 
 
@@ -136,46 +128,6 @@ async def _hold_open_attempts(conn: Connection, lost: Sequence[UUID], orphaned_s
         await lock_datasets(conn, set(abandoned.values()))
         await conn.execute(_HOLD, {"prompts": list(abandoned)})
         log.warning("attempts.held", attempts=len(abandoned), workers=len(lost))
-
-
-_DEMAND = text(
-    "WITH open AS (SELECT id, cap_tokens - spent_tokens - held_tokens - open_tokens AS headroom"
-    " FROM datasets WHERE state = 'open')"
-    " SELECT d.id AS dataset_id, q.queue, p.due AS pending_due, r.queued, coalesce(p.hold, p.most, r.most)"
-    " AS hold_tokens, d.headroom AS headroom_tokens"
-    " FROM open d CROSS JOIN unnest(CAST(:queues AS text[])) AS q(queue)"
-    " CROSS JOIN LATERAL (SELECT count(*) AS due, max(max_tokens) AS most,"
-    "  max(max_tokens) FILTER (WHERE max_tokens <= coalesce(d.headroom, max_tokens)) AS hold FROM prompts"
-    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'pending' AND not_before <= now()) p"
-    " CROSS JOIN LATERAL (SELECT count(*) AS queued, max(max_tokens) AS most FROM prompts"
-    "  WHERE dataset_id = d.id AND queue = q.queue AND state = 'queued') r"
-    " WHERE p.due > 0 OR r.queued > 0 ORDER BY d.id"
-)
-
-
-async def demand(conn: Connection) -> list[Demand]:
-    """What open datasets have due and queued, per queue."""
-    rows = (await conn.execute(_DEMAND, {"queues": [q.value for q in Queue]})).mappings()
-    return [Demand(**{**row, "queue": Queue(row["queue"])}) for row in rows]
-
-
-_QUEUE = text(
-    "WITH due AS (SELECT p.id FROM prompts p JOIN datasets d ON d.id = p.dataset_id"
-    " WHERE p.dataset_id = :dataset_id AND p.queue = :queue AND p.state = 'pending' AND p.not_before <= now()"
-    # What cannot fit is passed over, or it would bar the way of what can.
-    " AND p.max_tokens <= coalesce(d.cap_tokens - d.spent_tokens - d.held_tokens - d.open_tokens, p.max_tokens)"
-    " ORDER BY p.id LIMIT :count FOR NO KEY UPDATE OF p SKIP LOCKED)"
-    " UPDATE prompts p SET state = 'queued', queued_at = now() FROM due WHERE p.id = due.id RETURNING p.id"
-)
-
-
-async def queue_prompts(conn: Connection, dataset_id: int, queue: Queue, count: int) -> list[int]:
-    """Mark up to `count` due prompts as queued, oldest first; the caller rings for them after the commit.
-
-    Each of them fits under the cap by itself.
-    """
-    rows = await conn.execute(_QUEUE, {"dataset_id": dataset_id, "queue": queue.value, "count": count})
-    return sorted(rows.scalars())
 
 
 _STALE = text(

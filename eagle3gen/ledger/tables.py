@@ -25,7 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from eagle3gen.ledger.states import DatasetState, Outcome, PromptState
+from eagle3gen.ledger.health import CANARY, Fault
+from eagle3gen.ledger.states import Admission, CorrectionKind, DatasetState, Outcome, PromptState
 from eagle3gen.records import Queue, Verdict
 
 metadata = MetaData(
@@ -56,6 +57,16 @@ def _bill() -> tuple[CheckConstraint, ...]:
     )
 
 
+plan = Table(
+    "plan",
+    metadata,
+    # One row: the caps over all datasets of this ledger.
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("cap_tokens", BigInteger),
+    Column("cap_usd", USD),
+    CheckConstraint("id = 1", name="id"),
+)
+
 datasets = Table(
     "datasets",
     metadata,
@@ -69,14 +80,38 @@ datasets = Table(
     Column("state", Text, nullable=False, server_default=DatasetState.OPEN.value),
     Column("state_reason", Text, nullable=False, server_default=""),
     Column("cap_tokens", BigInteger),
+    Column("cap_usd", USD),
+    Column("admission", Text, nullable=False, server_default=Admission.STRICT.value),
+    # The dearest that the routing allows, in USD per token and per request; all or none are known.
+    Column("prompt_price_usd", USD),
+    Column("completion_price_usd", USD),
+    Column("request_price_usd", USD),
     # Counters kept in the transaction that moves the money; `books.audit_books` recounts them.
     Column("spent_tokens", BigInteger, nullable=False, server_default="0"),
     Column("held_tokens", BigInteger, nullable=False, server_default="0"),
     Column("open_tokens", BigInteger, nullable=False, server_default="0"),
     Column("cost_usd", USD, nullable=False, server_default="0"),
+    Column("held_usd", USD, nullable=False, server_default="0"),
+    Column("open_usd", USD, nullable=False, server_default="0"),
     Column("unpriced_attempts", BigInteger, nullable=False, server_default="0"),
+    # Under `forecast`: what a call is expected to cost, by its max_tokens, and what the open calls are expected to
+    # cost beyond their holds.
+    Column("forecast", JSONB, nullable=False, server_default="{}"),
+    Column("reserve_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("reserve_usd", USD, nullable=False, server_default="0"),
+    # The canary: how many, which round, how many of them were launched and are judged.
+    Column("canary", Integer, nullable=False, server_default=str(CANARY)),
+    Column("canary_round", Integer, nullable=False, server_default="1"),
+    Column("canary_launched", Integer, nullable=False, server_default="0"),
+    Column("canary_judged", Integer, nullable=False, server_default="0"),
+    Column("breaker", JSONB, nullable=False, server_default="{}"),
+    # The latest answers, one letter each (`health.py`).
+    Column("recent", Text, nullable=False, server_default=""),
     Column("created_at", INSTANT, nullable=False, server_default=func.now()),
     _one_of("state", DatasetState),
+    _one_of("admission", Admission),
+    CheckConstraint("cap_usd IS NULL OR completion_price_usd IS NOT NULL", name="cap_usd_needs_prices"),
+    CheckConstraint("cap_usd < 'Infinity' AND cap_usd >= 0", name="cap_usd"),
 )
 
 prompts = Table(
@@ -132,8 +167,23 @@ attempts = Table(
     Column("dataset_id", ForeignKey("datasets.id"), nullable=False),
     # No foreign key: a worker registers itself, but its attempts must never wait for that.
     Column("worker_id", Uuid, nullable=False, index=True),
+    # Reserved while it is open, and what it counts for when its bill stays unknown.
     Column("hold_tokens", Integer, nullable=False),
+    Column("hold_usd", USD, nullable=False, server_default="0"),
+    Column("worst_tokens", Integer, nullable=False),
+    Column("worst_usd", USD, nullable=False, server_default="0"),
+    Column("canary_round", Integer),
     Column("opened_at", INSTANT, nullable=False, server_default=func.now()),
+    Index("ix_attempts_dataset_id_opened_at", "dataset_id", "opened_at"),
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    # The endpoint's own id of a call, known as soon as its headers came: what a crash leaves to ask about.
+    Column("attempt_id", ForeignKey("attempts.id"), primary_key=True),
+    Column("generation_id", Text, nullable=False),
+    Column("noted_at", INSTANT, nullable=False, server_default=func.now()),
 )
 
 resolutions = Table(
@@ -152,17 +202,21 @@ resolutions = Table(
     Column("reasoning_tokens", Integer),
     Column("cached_tokens", Integer),
     Column("cost_usd", USD),
+    Column("fault", Text),
     Column("error", Text, nullable=False, server_default=""),
     Column("closed_at", INSTANT, nullable=False, server_default=func.now()),
     _one_of("outcome", Outcome),
+    _one_of("fault", Fault),
     *_bill(),
 )
+Index("ix_resolutions_fault", resolutions.c.fault, resolutions.c.closed_at, postgresql_where=text("fault IS NOT NULL"))
 Index("ix_resolutions_held", resolutions.c.closed_at, postgresql_where=text("outcome = 'held'"))
 
 corrections = Table(
     "corrections",
     metadata,
-    # What became known about a held attempt later; again at most once, and the resolution stays as it was.
+    # What became known later about an attempt whose bill was not; again at most once, and the resolution stays as it
+    # was.
     Column("attempt_id", ForeignKey("resolutions.attempt_id"), primary_key=True),
     Column("generation_id", Text),
     Column("model", Text),
@@ -173,9 +227,26 @@ corrections = Table(
     Column("reasoning_tokens", Integer),
     Column("cached_tokens", Integer),
     Column("cost_usd", USD),
+    Column("kind", Text, nullable=False, server_default=CorrectionKind.LATE.value),
     Column("reason", Text, nullable=False),
     Column("made_at", INSTANT, nullable=False, server_default=func.now()),
+    _one_of("kind", CorrectionKind),
     *_bill(),
+)
+
+key_readings = Table(
+    "key_readings",
+    metadata,
+    # What the endpoint itself says that a key has used; the key is told apart by a digest, never stored.
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("endpoint_url", Text, nullable=False),
+    Column("key_digest", Text, nullable=False),
+    Column("usage_usd", USD, nullable=False),
+    Column("left_usd", USD),
+    # The cost of all calls that the ledger knew at that moment.
+    Column("ledger_usd", USD, nullable=False),
+    Column("read_at", INSTANT, nullable=False, server_default=func.now()),
+    Index("ix_key_readings_endpoint_url_key_digest", "endpoint_url", "key_digest", "read_at"),
 )
 
 samples = Table(

@@ -29,6 +29,7 @@ UNSTORABLE = (DataError, IntegrityError, ArithmeticError, ValueError)
 
 Wishes: TypeAlias = "list[tuple[Wish, asyncio.Future[Claim | None]]]"
 Endings: TypeAlias = "list[tuple[Settlement, asyncio.Future[None]]]"
+Notes: TypeAlias = Mapping[UUID, str]
 States: TypeAlias = Mapping[int, DatasetState]
 
 
@@ -49,6 +50,7 @@ class LedgerWriter:
         self._linger_seconds = linger_seconds
         self._wishes: Wishes = []
         self._ended: Endings = []
+        self._notes: dict[UUID, str] = {}
         self._committing: tuple[Wishes, Endings] = ([], [])
         self._work = asyncio.Event()
         self._datasets: dict[int, Dataset] = {}
@@ -109,6 +111,11 @@ class LedgerWriter:
         self._work.set()
         await future
 
+    def note(self, attempt_id: UUID, generation_id: str) -> None:
+        """Write down the endpoint's id of an open call with the next commit: a crash can then be reconciled."""
+        self._notes[attempt_id] = generation_id
+        self._work.set()
+
     def dataset(self, dataset_id: int) -> Dataset:
         """The dataset as last read; counters may be a moment old."""
         return self._datasets[dataset_id]
@@ -128,13 +135,14 @@ class LedgerWriter:
             if not self._closing and max(len(self._wishes), len(self._ended)) < self._batch:
                 await asyncio.sleep(self._linger_seconds)
             wishes, ended = self._committing = self._next_batch()
-            if not wishes and not ended:
+            notes = self._next_notes(ended)
+            if not wishes and not ended and not notes:
                 if self._closing:
                     return
                 self._work.clear()
                 continue
             try:
-                await self._process(wishes, ended)
+                await self._process(wishes, ended, notes)
             except Exception as error:
                 # A bug of ours. Those who wait must not wait for ever, and the next batch may be a better one.
                 log.exception("writer.broken", claims=len(wishes), settlements=len(ended))
@@ -155,21 +163,32 @@ class LedgerWriter:
         ended, self._ended = self._ended[: self._batch], self._ended[self._batch :]
         return wishes, ended
 
-    async def _process(self, wishes: Wishes, ended: Endings, *, repeated: bool = False) -> None:
+    def _next_notes(self, ended: Endings) -> Notes:
+        """An attempt that ends now brings its id along."""
+        notes, self._notes = self._notes, {}
+        for settlement, _ in ended:
+            notes.pop(settlement.claim.attempt_id, None)
+        return notes
+
+    async def _process(
+        self, wishes: Wishes, ended: Endings, notes: Notes | None = None, *, repeated: bool = False
+    ) -> None:
         """Commit and answer. A value that Postgres cannot take must not hold up the money of the others.
 
         A batch with such a value is halved until it stands alone.
         """
         try:
-            committed = await self._commit([w for w, _ in wishes], [s for s, _ in ended], repeated=repeated)
+            committed = await self._commit([w for w, _ in wishes], [s for s, _ in ended], notes, repeated=repeated)
         except UNSTORABLE as error:
-            if len(wishes) + len(ended) > 1:
+            if notes:
+                await self._process(wishes, ended, repeated=True)
+            elif len(wishes) + len(ended) > 1:
                 middle_wish, middle_end = (len(wishes) + 1) // 2, len(ended) // 2
                 await self._process(wishes[:middle_wish], ended[:middle_end], repeated=True)
                 await self._process(wishes[middle_wish:], ended[middle_end:], repeated=True)
             elif ended:
                 await self._process_bare(*ended[0], error)
-            else:
+            elif wishes:
                 _fail(wishes[0][1], InvariantBroken(f"the ledger refuses an attempt: {error}"))
         else:
             self._answer(wishes, ended, committed)
@@ -200,12 +219,15 @@ class LedgerWriter:
             self._ended.append((_given_back(claim), asyncio.get_running_loop().create_future()))
             self._work.set()
 
-    async def _commit(self, wishes: Sequence[Wish], ended: Sequence[Settlement], *, repeated: bool) -> Committed:
+    async def _commit(
+        self, wishes: Sequence[Wish], ended: Sequence[Settlement], notes: Notes | None, *, repeated: bool
+    ) -> Committed:
         wait, tries = RETRY_SECONDS, 0
         while True:
             try:
                 async with self._ledger.begin() as conn:
-                    committed = await commit_batch(conn, self._worker_id, wishes, ended, repeated=repeated or tries > 0)
+                    again = repeated or tries > 0
+                    committed = await commit_batch(conn, self._worker_id, wishes, ended, notes=notes, repeated=again)
             except UNSTORABLE:
                 raise
             except (ServiceUnreachable, SQLAlchemyError, OSError) as error:

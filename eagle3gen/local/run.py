@@ -1,10 +1,11 @@
 """A whole run on one machine: services, schema, prompts, two workers, and an end by itself."""
 
 import asyncio
+import contextlib
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from eagle3gen.endpoint.client import Endpoint
 from eagle3gen.errors import ConfigurationError, ExitCode, InputError, ServiceUnreachable
 from eagle3gen.flow import halt, status
 from eagle3gen.flow.dispatch import dispatch
-from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue
+from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue, priced
 from eagle3gen.flow.export import Exported, check_writable, export_tokens
+from eagle3gen.flow.purse import first_reading
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger, open_ledger
 from eagle3gen.ledger.migrate import upgrade
-from eagle3gen.ledger.reading import DatasetTotals
+from eagle3gen.ledger.reading import DatasetTotals, PlanTotals
 from eagle3gen.ledger.states import DatasetState
 from eagle3gen.local.services import Services, start_services
 from eagle3gen.local.workers import Workers, start_workers
@@ -67,6 +69,7 @@ class Finish:
     """How a run ended."""
 
     datasets: Sequence[DatasetTotals]
+    plan: PlanTotals
     seconds: float
     exported: Exported | None = None
     export_problem: str = ""
@@ -74,7 +77,7 @@ class Finish:
 
     @property
     def exit_code(self) -> ExitCode:
-        left = [d for d in self.datasets if d.left]
+        left = [d for d in self.datasets if d.waiting]
         if self.interrupted:
             return ExitCode.INTERRUPTED
         if any(d.state is DatasetState.STOPPED for d in left):
@@ -126,7 +129,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
     signals = Signals()
     signals.install()
     check_writable(job.out)
-    await _reachable(job)
+    job = replace(job, intake=await _asked(job))
     async with start_services(job.state_dir) as services:
         await asyncio.to_thread(upgrade, services.database_url)
         ledger = open_ledger(services.database_url)
@@ -140,6 +143,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
                 await sweeping.forget_workers(conn)
             finish = Finish(
                 datasets=await status.totals(ledger),
+                plan=await status.plan(ledger),
                 seconds=time.monotonic() - started,
                 interrupted=signals.count > 0,
             )
@@ -149,10 +153,18 @@ async def run(job: Job, watcher: Watcher) -> Finish:
     return finish
 
 
-async def _reachable(job: Job) -> None:
+async def _asked(job: Job) -> Intake:
+    """The intake with the prices of an endpoint that answers."""
+    async with _endpoint(job) as endpoint:
+        await endpoint.ping()
+        return await priced(job.intake, endpoint)
+
+
+@contextlib.asynccontextmanager
+async def _endpoint(job: Job) -> AsyncIterator[Endpoint]:
     endpoint = Endpoint(job.intake.endpoint_url, job.api_key, connections=1)
     try:
-        await endpoint.ping()
+        yield endpoint
     finally:
         await endpoint.close()
 
@@ -165,6 +177,8 @@ async def _prepare(ledger: Ledger, job: Job, services: Services, watcher: Watche
     brought = await enqueue(ledger, job.intake, watcher.problem)
     watcher.enqueued(brought)
     await halt.resume(ledger, [e.name for e in brought])
+    async with _endpoint(job) as endpoint:
+        await first_reading(ledger, endpoint)
     bell = BrokerBell(connect(services.redis_url))
     await bell.purge()
     await dispatch(ledger, bell, worker_timeout_seconds=None, ring_again_seconds=60.0)

@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import text
 
-from eagle3gen.ledger import sweeping
+from eagle3gen.ledger import demand, sweeping
 from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.connect import Ledger, open_ledger
-from eagle3gen.ledger.datasets import DatasetSpec, add_dataset
+from eagle3gen.ledger.datasets import DatasetSpec, add_dataset, datasets
 from eagle3gen.ledger.ids import compress, encode_ids
 from eagle3gen.ledger.loading import PromptRow, load_prompts
 from eagle3gen.ledger.reading import totals
@@ -37,6 +37,7 @@ def spec(name: str = "set", **changes) -> DatasetSpec:
         "tokenizer": "builtin:kimi-mini",
         "tokenizer_sha256": "abc",
         "sampling": {"temperature": 1},
+        "canary": 0,
     }
     return DatasetSpec(**{**fields, **changes})
 
@@ -87,7 +88,8 @@ def answered(claim: Claim, tokens: int = 10, cost: str | None = "0.001", **chang
 
 async def queued(ledger: Ledger, dataset_id: int, count: int = 1000, queue: Queue = Queue.SHORT) -> list[int]:
     async with ledger.begin() as conn:
-        return await sweeping.queue_prompts(conn, dataset_id, queue, count)
+        (left,) = [d.left for d in await datasets(conn) if d.id == dataset_id]
+        return await demand.queue_prompts(conn, dataset_id, queue, count, left)
 
 
 async def one(ledger: Ledger):

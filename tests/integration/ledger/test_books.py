@@ -73,8 +73,8 @@ STRAYS = {
         " WHERE prompt_id = (SELECT max(prompt_id) FROM samples)"
     ),
     "a prompt has two open attempts (1)": (
-        "INSERT INTO attempts (id, prompt_id, dataset_id, worker_id, hold_tokens)"
-        f" SELECT gen_random_uuid(), prompt_id, dataset_id, worker_id, 0 FROM {OPEN}"
+        "INSERT INTO attempts (id, prompt_id, dataset_id, worker_id, hold_tokens, worst_tokens)"
+        f" SELECT gen_random_uuid(), prompt_id, dataset_id, worker_id, 0, 0 FROM {OPEN}"
     ),
 }
 

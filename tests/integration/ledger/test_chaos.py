@@ -16,6 +16,7 @@ from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.datasets import add_dataset, datasets, set_state
+from eagle3gen.ledger.demand import demand, queue_prompts
 from eagle3gen.ledger.states import MOVES, DatasetState, Outcome, PromptState
 from eagle3gen.ledger.writer import LedgerWriter
 from eagle3gen.records import Queue, Usage
@@ -83,8 +84,8 @@ class Fleet:
     async def round(self) -> None:
         async with self.ledger.begin() as conn:
             ids = []
-            for demand in await sweeping.demand(conn):
-                ids += await sweeping.queue_prompts(conn, demand.dataset_id, Queue.SHORT, self.rng.randint(1, 30))
+            for wanted in await demand(conn):
+                ids += await queue_prompts(conn, wanted.dataset_id, Queue.SHORT, self.rng.randint(1, 30))
         doubled = self.rng.sample(ids, len(ids) // 2)
         meanwhile = self.rng.choice([self.stop_and_resume, self.lose_one, self.raise_cap, self.purge])
         await asyncio.gather(meanwhile(), *(self.work(i) for i in [*ids, *doubled]))

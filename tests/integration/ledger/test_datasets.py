@@ -24,7 +24,7 @@ async def all_of(ledger):
 async def test_a_new_dataset_is_open_and_has_spent_nothing(ledger) -> None:
     dataset_id = await add(ledger, spec(cap_tokens=500))
     (found,) = await all_of(ledger)
-    assert (found.id, found.state, found.headroom_tokens, found.cost_usd) == (dataset_id, DatasetState.OPEN, 500, 0)
+    assert (found.id, found.state, found.left.tokens, found.cost_usd) == (dataset_id, DatasetState.OPEN, 500, 0)
     assert found.sampling == {"temperature": 1}
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.sql.elements import TextClause
 
-from eagle3gen.ledger import batch, claims, datasets, settlements, sweeping
+from eagle3gen.ledger import batch, claims, counters, datasets, demand, settlements, sweeping
 from eagle3gen.ledger.connect import open_ledger
 from eagle3gen.ledger.migrate import ensure_database, upgrade
 
@@ -42,8 +42,8 @@ def large_url(template_url):
             [PROMPTS],
         )
         conn.execute(
-            "INSERT INTO attempts (id, prompt_id, dataset_id, worker_id, hold_tokens, opened_at)"
-            " SELECT attempt_id, id, 1, gen_random_uuid(), 100, now() - random() * interval '1 hour'"
+            "INSERT INTO attempts (id, prompt_id, dataset_id, worker_id, hold_tokens, worst_tokens, opened_at)"
+            " SELECT attempt_id, id, 1, gen_random_uuid(), 100, 100, now() - random() * interval '1 hour'"
             " FROM prompts WHERE attempt_id IS NOT NULL"
         )
         conn.execute("INSERT INTO resolutions (attempt_id, outcome) SELECT id, 'settled' FROM attempts")
@@ -55,10 +55,14 @@ def large_url(template_url):
 
 IDS = list(range(1, 200))
 UUIDS = [uuid.uuid4() for _ in IDS]
-QUEUE = {"dataset_id": 1, "queue": "short", "count": 100, "seconds": 0.0}
+QUEUE = {
+    "dataset_id": 1, "queue": "short", "count": 100, "seconds": 0.0, "left_tokens": None, "left_usd": None
+}  # fmt: skip
+LEFT = {"ids": [1], "left_tokens": [None], "left_usd": [None]}
 CLOSED = {"ids": IDS, "attempts": UUIDS, "states": ["done"] * 199, "errors": [""] * 199}
 HOT = {
     "lock prompts to be settled": (batch._LOCK, {"ids": IDS}, "pk_prompts"),
+    "note generation ids": (batch._NOTE, {"attempts": UUIDS, "ids": ["g"] * 199}, "Insert on generations"),
     "find claimable prompts": (claims._CANDIDATES, {"ids": IDS}, "pk_prompts"),
     "take prompts": (claims._TAKE, {"ids": IDS, "attempts": UUIDS}, "pk_prompts|ix_prompts_queued"),
     "refuse prompts": (claims._REFUSE, {"ids": IDS}, "pk_prompts"),
@@ -70,9 +74,14 @@ HOT = {
     ),
     "close late prompts": (settlements._CLOSE_LATE, CLOSED, "pk_prompts"),
     "find held attempts": (settlements._HELD, {"attempts": UUIDS}, "pk_resolutions|ix_resolutions_held"),
-    "count demand": (sweeping._DEMAND, {"queues": ["short"]}, "ix_prompts_pending"),
-    "queue prompts": (sweeping._QUEUE, QUEUE, "ix_prompts_pending"),
+    "count demand": (demand._DEMAND, {"queues": ["short"], **LEFT}, "ix_prompts_pending"),
+    "queue prompts": (demand._QUEUE, QUEUE, "ix_prompts_pending"),
     "ring again": (sweeping._STALE, QUEUE, "ix_prompts_queued"),
+    "find examples of a fault": (
+        counters._EXAMPLES,
+        {"dataset": 1, "fault": "verdict"},
+        "ix_resolutions_fault",
+    ),
     "find abandoned attempts": (sweeping._ABANDONED, {"lost": UUIDS[:1], "seconds": 15.0}, "ix_prompts_in_flight"),
 }
 
@@ -96,8 +105,9 @@ async def test_a_hot_query_reads_by_its_index_and_never_the_whole_table(large_ur
 
 def test_every_statement_of_the_hot_path_is_looked_at() -> None:
     known = {id(statement) for statement, _, _ in HOT.values()}
-    few_rows = {id(datasets._LOCK), id(sweeping._HOLD)}
-    for module in (batch, claims, settlements, sweeping):
+    # Few rows, or asked only by who looks at the whole ledger.
+    few_rows = {id(s) for s in (datasets._LOCK, datasets._LOCK_ALL, sweeping._HOLD, counters._PAUSE, demand._FITTING)}
+    for module in (batch, claims, counters, datasets, demand, settlements, sweeping):
         for name, value in vars(module).items():
             if isinstance(value, TextClause):
                 assert id(value) in known | few_rows, f"{module.__name__}.{name}"

@@ -24,7 +24,7 @@ async def test_totals_count_prompts_by_state_and_samples_by_verdict(ledger, writ
     await writer.settle(answered(claims[2], prompt_state=PromptState.FAILED, stored=None, error="too long"))
     found = await one(ledger)
     assert (found.prompts, found.done, found.rejected, found.failed) == (6, 1, 1, 1)
-    assert (found.in_flight, found.queued, found.left) == (1, 1, 2)
+    assert (found.in_flight, found.queued, found.waiting) == (1, 1, 2)
     assert found.verdicts == {"exact/count": 1, "mismatch": 1}
     assert found.errors == {"too long": 1}
 
@@ -43,11 +43,11 @@ async def test_the_most_frequent_reasons_come_first(ledger, writer) -> None:
 async def test_the_smallest_hold_is_that_of_what_is_pending(ledger) -> None:
     dataset_id = await fill(ledger, 1, max_tokens=50)
     await fill(ledger, 1, start=1, max_tokens=80)
-    assert (await one(ledger)).smallest_pending_hold == 50
+    assert (await one(ledger)).pending.least.tokens == 50
     await queued(ledger, dataset_id, 1)
-    assert (await one(ledger)).smallest_pending_hold == 80
+    assert (await one(ledger)).pending.least.tokens == 80
     await queued(ledger, dataset_id, 1)
-    assert (await one(ledger)).smallest_pending_hold is None
+    assert (await one(ledger)).pending is None
 
 
 async def test_samples_come_in_the_order_of_their_prompts_with_their_bill(ledger, writer) -> None:

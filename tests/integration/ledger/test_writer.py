@@ -26,7 +26,7 @@ async def test_a_prompt_goes_from_queued_to_done_with_its_money(ledger, writer) 
     dataset_id = await fill(ledger, 1)
     (prompt_id,) = await queued(ledger, dataset_id)
     claim = await writer.claim(prompt_id)
-    assert (claim.tries, claim.payload, claim.hold_tokens) == (1, b'{"n":0}', 100)
+    assert (claim.tries, claim.payload, claim.hold.tokens) == (1, b'{"n":0}', 100)
     assert (await one(ledger)).open_tokens == 100
     await writer.settle(answered(claim, 42, "0.00000123456789"))
     found = await one(ledger)
@@ -64,7 +64,7 @@ async def test_the_cap_admits_no_hold_beyond_it_and_the_rest_is_pending_again(le
     claims = [c for c in await asyncio.gather(*(writer.claim(i) for i in ids)) if c]
     assert len(claims) == 3
     found = await one(ledger)
-    assert (found.in_flight, found.left, found.queued) == (3, 7, 0)
+    assert (found.in_flight, found.waiting, found.queued) == (3, 7, 0)
 
 
 async def test_what_a_settlement_frees_can_be_claimed_in_the_same_commit(ledger, writer) -> None:

@@ -5,17 +5,18 @@ from decimal import Decimal
 
 from eagle3gen.cli.progress import Progress, Rate
 from eagle3gen.cli.rendering import duration
-from eagle3gen.ledger.reading import DatasetTotals
-from eagle3gen.ledger.states import DatasetState, PromptState
+from eagle3gen.ledger.states import PromptState
 from eagle3gen.local.run import Phase
+from tests.making import dataset_totals
 
-DATASET = DatasetTotals(
-    id=1, name="set", model="m", endpoint_url="u", tokenizer="t", tokenizer_sha256="s", sampling={},
-    state=DatasetState.OPEN, state_reason="", cap_tokens=10_000, spent_tokens=2_500, held_tokens=0, open_tokens=300,
-    cost_usd=Decimal("0.25"), unpriced_attempts=0,
+DATASET = dataset_totals(
+    cap_tokens=10_000,
+    spent_tokens=2_500,
+    open_tokens=300,
+    cost_usd=Decimal("0.25"),
     counts={PromptState.DONE: 30, PromptState.IN_FLIGHT: 3, PromptState.PENDING: 17},
-    verdicts={"exact/count": 30}, smallest_pending_hold=100,
-)  # fmt: skip
+    verdicts={"exact/count": 30},
+)
 
 
 def test_a_line_says_how_far_it_is(capsys) -> None:

@@ -4,16 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagle3gen.flow.dispatch import share
-from eagle3gen.ledger.sweeping import Demand
+from eagle3gen.ledger.demand import Demand
+from eagle3gen.ledger.money import Amount, Cap
 from eagle3gen.records import Queue
 
 
 def demand(
     dataset_id: int, due: int, *, queue: Queue = Queue.SHORT, queued: int = 0, hold: int = 100, room=None
 ) -> Demand:
-    return Demand(
-        dataset_id=dataset_id, queue=queue, pending_due=due, queued=queued, hold_tokens=hold, headroom_tokens=room
-    )
+    return Demand(dataset_id=dataset_id, queue=queue, pending_due=due, queued=queued, hold=Amount(hold), left=Cap(room))
 
 
 @st.composite
@@ -56,10 +55,10 @@ def test_what_is_queued_never_wants_more_than_the_cap_admits(case) -> None:
     grants = {(g.dataset_id, g.queue): g.count for g in share(demands, room)}
     for dataset_id in {d.dataset_id for d in demands}:
         own = [d for d in demands if d.dataset_id == dataset_id]
-        if own[0].headroom_tokens is None or not any((dataset_id, d.queue) in grants for d in own):
+        if own[0].left.tokens is None or not any((dataset_id, d.queue) in grants for d in own):
             continue
-        wanted = sum((d.queued + grants.get((dataset_id, d.queue), 0)) * d.hold_tokens for d in own)
-        assert wanted <= own[0].headroom_tokens
+        wanted = sum((d.queued + grants.get((dataset_id, d.queue), 0)) * d.hold.tokens for d in own)
+        assert wanted <= own[0].left.tokens
 
 
 @given(cases())
@@ -68,7 +67,7 @@ def test_no_place_stays_free_while_somebody_could_use_it(case) -> None:
     grants = {(g.dataset_id, g.queue): g.count for g in share(demands, room)}
     for queue in Queue:
         free = max(0, room[queue]) - sum(n for (_, q), n in grants.items() if q is queue)
-        uncapped = [d for d in demands if d.queue is queue and d.headroom_tokens is None]
+        uncapped = [d for d in demands if d.queue is queue and d.left.tokens is None]
         unserved = sum(d.pending_due - grants.get((d.dataset_id, queue), 0) for d in uncapped)
         assert free == 0 or unserved == 0
 

@@ -4,7 +4,6 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 from decimal import Decimal
-from uuid import uuid4
 
 import orjson
 import pytest
@@ -16,15 +15,12 @@ from eagle3gen.flow.generate import Bench, Calls, generate
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.datasets import Dataset
 from eagle3gen.ledger.settlements import Settlement
-from eagle3gen.ledger.states import DatasetState, Outcome, PromptState
-from eagle3gen.records import Completion, Queue, Usage, Verdict
+from eagle3gen.ledger.states import Outcome, PromptState
+from eagle3gen.records import Completion, Usage, Verdict
 from eagle3gen.tokens.loading import load_tokenizer_once
+from tests.making import claim, dataset
 
-DATASET = Dataset(
-    id=1, name="set", model="m", endpoint_url="http://x/v1", tokenizer="builtin:kimi-mini", tokenizer_sha256="s",
-    sampling={"temperature": 1}, state=DatasetState.OPEN, state_reason="", cap_tokens=None, spent_tokens=0,
-    held_tokens=0, open_tokens=0, cost_usd=Decimal(0), unpriced_attempts=0,
-)  # fmt: skip
+DATASET = dataset()
 PAYLOAD = orjson.dumps({"messages": [{"role": "user", "content": "x"}], "tools": []})
 
 
@@ -35,21 +31,23 @@ class Books:
     due: bool = True
     payload: bytes = PAYLOAD
     settled: list[Settlement] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
+    of: Dataset = DATASET
 
     async def claim(self, prompt_id: int) -> Claim | None:
         if not self.due:
             return None
-        return Claim(
-            attempt_id=uuid4(), prompt_id=prompt_id, dataset_id=1, payload=self.payload, queue=Queue.SHORT,
-            max_tokens=50, tries=1,
-        )  # fmt: skip
+        return claim(prompt_id=prompt_id, payload=self.payload, max_tokens=50)
 
     async def settle(self, settlement: Settlement) -> None:
         await asyncio.sleep(0)
         self.settled.append(settlement)
 
+    def note(self, attempt_id, generation_id: str) -> None:
+        self.noted.append(generation_id)
+
     def dataset(self, dataset_id: int) -> Dataset:
-        return DATASET
+        return self.of
 
 
 @dataclass
@@ -64,8 +62,9 @@ class Scene:
     calls: Calls = field(default_factory=Calls)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def complete(self, request, *, deadline_seconds):
+    async def complete(self, request, *, deadline_seconds, on_generation_id):
         self.requests.append(request)
+        on_generation_id("gen-1")
         self.called.set()
         if isinstance(self.answer, float):
             await asyncio.sleep(self.answer)
@@ -79,11 +78,14 @@ class Scene:
         return load_tokenizer_once("builtin:kimi-mini")
 
     async def pause(self, dataset, reason) -> None:
-        self.paused.append((dataset and dataset.name, reason))
+        self.paused.append((dataset.name, reason))
+
+    async def pause_key(self, endpoint_url, reason) -> None:
+        self.paused.append((endpoint_url, reason))
 
     def bench(self) -> Bench:
         return Bench(
-            books=self.books, endpoint=lambda _: self, tokenizer=self.tokenizer, pause=self.pause, deadline_seconds=9,
+            books=self.books, endpoint=lambda _: self, tokenizer=self.tokenizer, brake=self, deadline_seconds=9,
             calls=self.calls, rng=random.Random(1),
         )  # fmt: skip
 
@@ -158,11 +160,13 @@ async def test_a_refusal_ends_the_attempt_as_its_bill_says(billed, outcome) -> N
     assert settlement.not_before_seconds > 0
 
 
-@pytest.mark.parametrize(("decision", "name"), [(Decision.PAUSE_KEY, None), (Decision.PAUSE_DATASET, "set")])
-async def test_a_fault_of_the_key_pauses_everything_and_one_of_the_model_its_dataset(decision, name) -> None:
+@pytest.mark.parametrize(
+    ("decision", "paused"), [(Decision.PAUSE_KEY, ("http://x/v1", "key: no")), (Decision.PAUSE_DATASET, ("set", "no"))]
+)
+async def test_a_fault_of_the_key_pauses_its_endpoint_and_one_of_the_model_its_dataset(decision, paused) -> None:
     scene = Scene(refused(decision, Billed.NO))
     settlement = await scene.run()
-    assert scene.paused == [(name, "no")]
+    assert scene.paused == [paused]
     assert (settlement.outcome, settlement.prompt_state, settlement.count_try) == (
         Outcome.RELEASED, PromptState.PENDING, False,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import random
 from decimal import Decimal
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -11,10 +10,10 @@ from hypothesis import strategies as st
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.flow import settling
-from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.settlements import StoredSample
 from eagle3gen.ledger.states import Outcome, PromptState
-from eagle3gen.records import Completion, Queue, Usage, Verdict
+from eagle3gen.records import Completion, Usage, Verdict
+from tests import making
 
 BILLS = {Billed.NO: Outcome.RELEASED, Billed.YES: Outcome.SETTLED, Billed.MAYBE: Outcome.HELD}
 USABLE = {
@@ -27,9 +26,7 @@ USABLE = {
 
 
 def claim(tries=1):
-    return Claim(
-        attempt_id=uuid4(), prompt_id=1, dataset_id=1, payload=b"{}", queue=Queue.SHORT, max_tokens=100, tries=tries
-    )
+    return making.claim(tries=tries)
 
 
 def refusal(**fields):

@@ -1,19 +1,17 @@
 """What a settlement may say, and what it means in money."""
 
-import uuid
 from decimal import Decimal
 
 import pytest
 
 from eagle3gen.errors import InvariantBroken
-from eagle3gen.ledger.claims import Claim
-from eagle3gen.ledger.settlements import EXACT, Settlement, StoredSample
+from eagle3gen.ledger.money import EXACT
+from eagle3gen.ledger.settlements import Settlement, StoredSample
 from eagle3gen.ledger.states import ANSWERED, MOVES, Outcome, PromptState
-from eagle3gen.records import Queue, Sample, Usage, Verdict
+from eagle3gen.records import Sample, Usage, Verdict
+from tests.making import claim
 
-CLAIM = Claim(
-    attempt_id=uuid.uuid4(), prompt_id=1, dataset_id=1, payload=b"{}", queue=Queue.SHORT, max_tokens=100, tries=1
-)
+CLAIM = claim()
 STORED = StoredSample.of(Sample(prompt_ids=[1], output_ids=[2], verdict=Verdict.EXACT_IDS), b"{}")
 USAGE = Usage(completion_tokens=7, cost_usd=Decimal("0.01"))
 
