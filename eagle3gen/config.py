@@ -34,6 +34,8 @@ class Settings(BaseSettings):
     redis_url: str | None = Field(None, validation_alias=AliasChoices("REDIS_URL", "EAGLE3GEN_REDIS_URL"))
     api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY"))
     log_level: str = "INFO"
+    probe_tokenizers: bool = True
+    """False only in tests of what catches a wrong tokenizer after the probe."""
     maintenance_seconds: float = Field(2.0, gt=0)
     """How often each worker tries to dispatch, re-ring and sweep."""
     worker_timeout_seconds: float = Field(15.0, gt=0)

@@ -18,6 +18,8 @@ log = logger(__name__)
 
 HUNGRY_SECONDS = 0.1
 """Pause before the next pass while more could be queued at once."""
+FORECAST_SECONDS = 1.0
+"""Between two forecasts of what is open."""
 PURSE_SECONDS = 5.0
 """Between two looks at what the key has left."""
 BLOCKED_SECONDS = 0.25
@@ -73,6 +75,7 @@ class Maintenance:
                     self._look_at_purse()
                 if self._watchdog.suspicious:
                     self._watchdog.look(await self._bell.depth(self._worker.queue))
+                wait = min(wait, FORECAST_SECONDS) if done.forecasting else wait
                 wait = HUNGRY_SECONDS if done.hungry else BLOCKED_SECONDS if done.blocked else wait
             except Exception as error:  # noqa: BLE001  the loop must outlive every outage
                 self._steady_since = None

@@ -65,7 +65,7 @@ async def lifespan(app: Any, pool: AsyncPool) -> AsyncIterator[None]:
     )
     writer = LedgerWriter(ledger, worker.id)
     endpoints = Endpoints(settings, pool.load.concurrency)
-    tokenizers = Tokenizers()
+    tokenizers = Tokenizers(probe_files=settings.probe_tokenizers)
     async with ledger.begin() as conn:
         await tokenizers.probe(await datasets(conn))
     _bench = Bench(
@@ -126,12 +126,13 @@ class Endpoints:
 class Tokenizers:
     """Each tokenizer is loaded and probed once, off the loop, and must be the one the dataset was made with."""
 
+    probe_files: bool = True
     _loads: dict[str, asyncio.Task[Tokenizer]] = field(default_factory=dict)
 
     async def of(self, dataset: Dataset) -> Tokenizer:
         name = dataset.tokenizer
         if name not in self._loads:
-            self._loads[name] = asyncio.create_task(asyncio.to_thread(load_tokenizer, name))
+            self._loads[name] = asyncio.create_task(asyncio.to_thread(load_tokenizer, name, probe=self.probe_files))
         tokenizer = await asyncio.shield(self._loads[name])
         if tokenizer.sha256 != dataset.tokenizer_sha256:
             raise ConfigurationError(

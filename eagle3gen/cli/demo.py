@@ -58,7 +58,7 @@ async def _demo(out: Path, seed: int, as_json: bool) -> int:
             concurrency={Queue.SHORT: 100, Queue.LONG: 20},
         )  # fmt: skip
         with Progress() as progress:
-            finish = await run(job, Watcher(intake.ProblemPrinter(), intake.say_enqueued, progress.show))
+            finish = await run(job, Watcher(intake.ProblemPrinter(), intake.say_enqueued, rendering.say, progress.show))
         charged = local.bill(url)
     show_finish(finish, as_json=as_json)
     if finish.exported is None or finish.exit_code is not ExitCode.DONE:

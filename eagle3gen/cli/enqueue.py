@@ -8,6 +8,7 @@ import click
 
 from eagle3gen.cli import intake, options, rendering
 from eagle3gen.cli.reaching import broker_url, reach
+from eagle3gen.config import QUEUE_DEFAULTS
 
 if TYPE_CHECKING:
     from eagle3gen.flow.enqueue import Intake
@@ -40,9 +41,11 @@ async def _priced(wanted: "Intake", api_key_file: Path | None) -> "Intake":
 async def _enqueue(choices: intake.Choices, state_dir: Path | None, api_key_file: Path | None, as_json: bool) -> None:
     from eagle3gen.flow import enqueue as flow
     from eagle3gen.flow.dispatch import dispatch
+    from eagle3gen.flow.notice import cap_notices
     from workers.app import connect
     from workers.bell import BrokerBell
 
+    slots = {queue: defaults.concurrency for queue, defaults in QUEUE_DEFAULTS.items()}
     intake.confirm_spending(choices)
     wanted = await _priced(intake.make_intake(choices), api_key_file)
     async with reach(state_dir) as reached:
@@ -50,7 +53,10 @@ async def _enqueue(choices: intake.Choices, state_dir: Path | None, api_key_file
         if reached.redis_url is not None:
             bell = BrokerBell(connect(broker_url(reached)))
             await dispatch(reached.ledger, bell, worker_timeout_seconds=None, ring_again_seconds=60.0)
+        notices = await cap_notices(reached.ledger, wanted, brought, slots)
     intake.say_enqueued(brought)
+    for sentence in notices:
+        rendering.say(sentence)
     if as_json:
         rendering.print_json(
             {

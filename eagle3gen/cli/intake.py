@@ -12,6 +12,7 @@ import click
 from pydantic import SecretStr
 
 from eagle3gen.cli import rendering
+from eagle3gen.config import Settings
 from eagle3gen.errors import ConfigurationError, InputError
 from eagle3gen.records import Queue
 
@@ -68,7 +69,7 @@ def make_intake(choices: Choices) -> "Intake":
         model=choices.model,
         endpoint_url=_base_url(choices.endpoint_url),
         tokenizer=tokenizer,
-        tokenizer_sha256=load_tokenizer(tokenizer).sha256,
+        tokenizer_sha256=load_tokenizer(tokenizer, probe=Settings().probe_tokenizers).sha256,
         cap=Cap(choices.token_cap, choices.usd_cap),
         plan_cap=Cap(choices.plan_token_cap, choices.plan_usd_cap),
         admission=Admission(choices.admission) if choices.admission else None,

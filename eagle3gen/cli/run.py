@@ -76,7 +76,7 @@ def run(
         concurrency={Queue.SHORT: short_concurrency, Queue.LONG: long_concurrency},
     )
     with Progress() as progress:
-        watcher = Watcher(intake.ProblemPrinter(), intake.say_enqueued, progress.show)
+        watcher = Watcher(intake.ProblemPrinter(), intake.say_enqueued, rendering.say, progress.show)
         finish = asyncio.run(work(job, watcher))
     show_finish(finish, as_json=as_json)
     ctx.exit(finish.exit_code)

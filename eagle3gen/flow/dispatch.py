@@ -12,8 +12,10 @@ from eagle3gen.config import QUEUE_DEFAULTS
 from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Connection, Ledger
+from eagle3gen.ledger.datasets import datasets
 from eagle3gen.ledger.demand import Demand, demand, queue_prompts
 from eagle3gen.ledger.money import Cap
+from eagle3gen.ledger.states import Admission, DatasetState
 from eagle3gen.records import Queue
 from eagle3gen.telemetry import logger
 
@@ -43,6 +45,8 @@ class Pass:
     lost_workers: int = 0
     hungry: bool = False
     """More could be queued at once: the next pass should come soon."""
+    forecasting: bool = False
+    """Some dataset's admission goes by a forecast, which must stay fresh."""
     blocked: bool = False
     """Due prompts wait for room under a cap, which any settlement may make."""
 
@@ -118,6 +122,7 @@ async def dispatch(
             lost = await sweeping.lost_workers(conn, worker_timeout_seconds)
         if depths is None:
             return Pass(led=True, lost_workers=lost)
+        forecasting = await _forecast(conn)
         demands = await demand(conn)
         left = {d.dataset_id: d.left.narrower(d.plan_left) for d in demands}
         room = await _room(conn, demands, depths)
@@ -145,9 +150,26 @@ async def dispatch(
         queued=queued,
         rung_again=rung_again,
         lost_workers=lost,
+        forecasting=forecasting,
         hungry=0 < queued < due,
         blocked=queued < due and any(places > queued for places in room.values()),
     )
+
+
+async def _forecast(conn: Connection) -> bool:
+    """Forecast anew what open datasets want forecast; whether there are any."""
+    wanted = [
+        d.id
+        for d in await datasets(conn)
+        if d.admission is Admission.FORECAST and d.state is DatasetState.OPEN and (d.cap.exists or d.plan_cap.exists)
+    ]
+    if wanted:
+        # Numpy is only for those who forecast.
+        from eagle3gen.ledger.foresight import refresh_forecast
+
+        for dataset_id in wanted:
+            await refresh_forecast(conn, dataset_id)
+    return bool(wanted)
 
 
 async def _depths(bell: Bell) -> dict[Queue, int] | None:

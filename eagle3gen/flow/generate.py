@@ -149,12 +149,15 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
     if reply.completion is None:
         raise AssertionError("a reply is a completion or a refusal")
 
-    def store(completion: Completion) -> StoredSample:
+    def store(completion: Completion) -> tuple[StoredSample, str]:
         from eagle3gen.tokens.judge import make_sample
+        from eagle3gen.tokens.structure import structural_fault
 
-        return StoredSample.of(make_sample(tokenizer, messages, tools, completion, prompt_ids=prompt_ids), reply.body)
+        sample = make_sample(tokenizer, messages, tools, completion, prompt_ids=prompt_ids)
+        return StoredSample.of(sample, reply.body), structural_fault(sample, tokenizer)
 
-    return settling.answered(claim, reply, reply.completion, await asyncio.to_thread(store, reply.completion))
+    stored, fault = await asyncio.to_thread(store, reply.completion)
+    return settling.answered(claim, reply, reply.completion, stored, fault)
 
 
 def _price_limit(dataset: Dataset) -> Json:

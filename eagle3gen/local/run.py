@@ -17,6 +17,7 @@ from eagle3gen.flow import halt, status
 from eagle3gen.flow.dispatch import dispatch
 from eagle3gen.flow.enqueue import Enqueued, Intake, enqueue, priced
 from eagle3gen.flow.export import Exported, check_writable, export_tokens
+from eagle3gen.flow.notice import cap_notices
 from eagle3gen.flow.purse import first_reading
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger, open_ledger
@@ -61,6 +62,7 @@ class Watcher:
 
     problem: Callable[[Problem], None]
     enqueued: Callable[[Sequence[Enqueued]], None]
+    notice: Callable[[str], None]
     progress: Callable[[Phase, Sequence[DatasetTotals]], None]
 
 
@@ -176,6 +178,8 @@ async def _prepare(ledger: Ledger, job: Job, services: Services, watcher: Watche
         await sweeping.unqueue(conn, None)
     brought = await enqueue(ledger, job.intake, watcher.problem)
     watcher.enqueued(brought)
+    for sentence in await cap_notices(ledger, job.intake, brought, job.concurrency):
+        watcher.notice(sentence)
     await halt.resume(ledger, [e.name for e in brought])
     async with _endpoint(job) as endpoint:
         await first_reading(ledger, endpoint)
