@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Protocol
@@ -20,7 +20,7 @@ from eagle3gen.flow import settling
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.datasets import Dataset
 from eagle3gen.ledger.settlements import Settlement, StoredSample
-from eagle3gen.records import Completion, Json, usd
+from eagle3gen.records import Completion, Json, Verdict, usd
 from eagle3gen.telemetry import logger
 from eagle3gen.tokens.loading import Tokenizer
 
@@ -154,7 +154,11 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
         from eagle3gen.tokens.structure import structural_fault
 
         sample = make_sample(tokenizer, messages, tools, completion, prompt_ids=prompt_ids)
-        return StoredSample.of(sample, reply.body), structural_fault(sample, tokenizer)
+        fault = structural_fault(sample, tokenizer)
+        if fault and sample.verdict.trainable:
+            # Its length agrees with the bill, and yet it is no answer of this model.
+            sample = replace(sample, verdict=Verdict.MISMATCH, reason=fault)
+        return StoredSample.of(sample, reply.body), fault
 
     stored, fault = await asyncio.to_thread(store, reply.completion)
     return settling.answered(claim, reply, reply.completion, stored, fault)
