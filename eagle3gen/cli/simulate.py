@@ -1,5 +1,7 @@
 """`eagle3gen simulate`: an OpenRouter on loopback."""
 
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,30 +9,56 @@ import click
 
 from eagle3gen.cli import rendering
 from eagle3gen.errors import ConfigurationError
+from eagle3gen.simulator.faults import FAULTS
+from eagle3gen.simulator.knobs import FLAG, BadKnob, Kind
+from eagle3gen.simulator.options import KNOBS, Options
 
-SHARE = click.FloatRange(0, 1)
+
+def _reading(kind: Kind) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that reads a value as the knob itself does."""
+
+    def read(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        try:
+            return kind.read(value)
+        except BadKnob as error:
+            raise click.BadParameter(str(error)) from error
+
+    return read
 
 
-@click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one")
-@click.option("--seed", type=int, default=0, show_default=True, help="Same seed and requests, same answers.")
-@click.option("--latency", type=click.FloatRange(0), default=2.0, show_default=True, help="Mean seconds per answer.")
-@click.option("--latency-spread", type=SHARE, default=0.3, show_default=True, help="A call takes so much more or less.")
-@click.option("--mean-tokens", type=click.IntRange(8), default=600, show_default=True, help="Mean answer length.")
-@click.option("--spread", type=click.FloatRange(0, 2), default=0.75, show_default=True, help="Sigma of the lengths.")
+def _knobs(command: Callable[..., None]) -> Callable[..., None]:
+    """Every knob as an option."""
+    defaults = {field.name: field.default for field in fields(Options)}
+    for name, knob in reversed(KNOBS.items()):
+        flag = f"--{knob.flag}"
+        how: dict[str, Any] = {"default": defaults[name], "show_default": defaults[name] not in {None, ()}}
+        if knob.kind is not FLAG:
+            how |= {"type": click.UNPROCESSED, "metavar": knob.kind.name.upper(), "multiple": knob.kind.repeated}
+        names = (flag, name) if knob.kind is not FLAG else (f"{flag}/--no-{knob.flag}", name)
+        command = click.option(*names, help=knob.says, callback=_reading(knob.kind), **how)(command)
+    return command
+
+
+FAULT_LIST = "\b\nFaults:\n" + "\n".join(f"  {name:24}{says}" for name, says in FAULTS.items())
+
+
+@click.command(epilog=FAULT_LIST)
+@_knobs
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the true ids here.")
 @click.option("--tokenizer", default="builtin:kimi-mini", show_default=True, help="A folder, or the builtin one.")
-@click.option("--tool-share", type=SHARE, default=0.6, show_default=True, help="Chance to call tools that were sent.")
-@click.option("--fail-share", type=SHARE, default=0.0, show_default=True, help="Share of passing errors.")
-@click.option("--api-key", help="Refuse every other key.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
-def simulate(until_stdin_closes: bool, latency: float, truth: Path | None, tokenizer: str, **knobs: Any) -> None:
-    """Serve a faithful OpenRouter on loopback, with a bill of its own.
+def simulate(until_stdin_closes: bool, truth: Path | None, tokenizer: str, **values: Any) -> None:
+    r"""Serve a faithful OpenRouter on loopback, with a bill of its own.
 
-    Prints one JSON line with its url when ready. GET /_sim/bill tells what it charged; --truth records the token
-    ids that it really emitted, one JSON line per answered call.
+    Prints one JSON line with its url when ready; --truth records the token ids that it really emitted, one JSON line
+    per answered call. Its own addresses need no key:
+
+    \b
+    GET  /simulator/bill      what it charged, by key and by host; who had gone; what is open
+    POST /simulator/credits   {"add": "5.00"} pays into the account
+    POST /simulator/knobs     {"latency": 3, "fault": ["Chutes:no_cost=0.1"]} turns knobs while it runs; they are
+                              named as the options are
     """
-    from eagle3gen.simulator.options import Options
     from eagle3gen.simulator.server import main
     from eagle3gen.tokens.loading import folder_of
 
@@ -40,7 +68,7 @@ def simulate(until_stdin_closes: bool, latency: float, truth: Path | None, token
             raise ConfigurationError(f"the simulator needs {name} in the tokenizer folder {folder}")
     if truth is not None and not truth.absolute().parent.is_dir():
         raise ConfigurationError(f"cannot write {truth}: its folder does not exist")
-    options = Options(tokenizer=folder, truth=truth, latency_seconds=latency, **knobs)
+    options = Options(tokenizer=folder, truth=truth, **values)
     try:
         main(options, rendering.print_json, until_stdin_closes=until_stdin_closes)
     except OSError as error:

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
+from eagle3gen.simulator.host import PARAMETERS
+from eagle3gen.simulator.refusals import BadRequest
+from eagle3gen.simulator.wishes import ANY_HOST, Wishes, read_wishes
+
 LIMIT_DEFAULT = 65_536
 """The most that an answer may have when the client does not say."""
-
-
-class BadRequest(Exception):
-    """What a 400 says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,11 @@ class Asked:
     tools: list[dict[str, Any]]
     limit: int
     may_call_tools: bool
+    limit_told: bool = False
+    """Whether the client named the limit, so that hosts with a lower one are out."""
+    wishes: Wishes = ANY_HOST
+    parameters: frozenset[str] = frozenset()
+    """Names of the fields that a host has to understand."""
 
     @property
     def earlier_calls(self) -> int:
@@ -44,21 +49,44 @@ def read_asked(raw: bytes, models: tuple[str, ...] = ()) -> Asked:
         raise BadRequest("tool_calls must be a list of calls")
     if not _objects(tools) or not all(_is_function(tool) for tool in tools):
         raise BadRequest("tools must be a list of functions with names")
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
+    limit = _limit(body)
+    return Asked(
+        model=_model(body, models),
+        messages=messages,
+        tools=tools,
+        limit=limit or LIMIT_DEFAULT,
+        may_call_tools=bool(tools) and body.get("tool_choice") != "none",
+        limit_told=limit is not None,
+        wishes=read_wishes(body.get("provider")),
+        parameters=frozenset(name for name in PARAMETERS if body.get(name)),
+    )
+
+
+def _model(body: dict[str, Any], models: tuple[str, ...]) -> str:
+    """The model, or the first of the fallbacks that is served."""
+    named = (
+        [body.get("model"), *(body.get("models") or [])]
+        if isinstance(body.get("models"), list)
+        else [body.get("model")]
+    )
+    wanted = [model for model in named if model is not None]
+    if not wanted or not all(isinstance(model, str) and model for model in wanted):
         raise BadRequest("model is missing")
-    if models and model not in models:
-        raise BadRequest(f"{model} is not a valid model ID")
-    may_call = bool(tools) and body.get("tool_choice") != "none"
-    return Asked(model, messages, tools, _limit(body), may_call)
+    if not models:
+        return str(wanted[0])
+    for model in wanted:
+        if model in models:
+            return str(model)
+    raise BadRequest(f"{wanted[0]} is not a valid model ID")
 
 
-def _limit(body: dict[str, Any]) -> int:
+def _limit(body: dict[str, Any]) -> int | None:
     told = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
-    limit = told[0] if told else LIMIT_DEFAULT
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+    if not told:
+        return None
+    if not isinstance(told[0], int) or isinstance(told[0], bool) or told[0] < 1:
         raise BadRequest("max_tokens must be a whole number, at least 1")
-    return limit
+    return told[0]
 
 
 def _objects(value: Any) -> bool:

@@ -1,102 +1,101 @@
-"""The simulator's own books: what it charged, and the file of true ids."""
+"""The simulator's own bill: what it charged, whether or not somebody was still listening."""
 
-import asyncio
-import contextlib
-from array import array
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import orjson
+from eagle3gen.simulator.generation import Generation
+from eagle3gen.simulator.numbers import plain
 
-FLUSH_SECONDS = 0.1
-RECORDS_KEPT = 200_000
+ZERO = Decimal(0)
 
 
 @dataclass(slots=True)
-class Bill:
-    """Everything that was answered, whether or not somebody was still listening."""
+class Tally:
+    """Calls and money: of all, of one key, or of one host."""
 
-    truth: Path | None
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: Decimal = Decimal(0)
+    """Billed, as is the money."""
+    emitted_tokens: int = 0
+    cost_usd: Decimal = ZERO
+    byok_usd: Decimal = ZERO
+    """What hosts took from the client itself, beside `cost_usd`."""
     open: int = 0
     open_max: int = 0
+    errors: int = 0
     disconnected: int = 0
     """Calls whose client had gone when the answer was ready."""
-    errors: int = 0
-    records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _order: deque[str] = field(default_factory=deque)
-    _lines: list[dict[str, Any]] = field(default_factory=list)
-    _file: IO[bytes] | None = None
+    disconnected_tokens: int = 0
+    disconnected_usd: Decimal = ZERO
 
     def begin(self) -> None:
         self.open += 1
         self.open_max = max(self.open_max, self.open)
 
-    def charge(self, line: dict[str, Any], cost: Decimal, record: Mapping[str, Any]) -> None:
-        """One answered call."""
-        self.open -= 1
-        self.calls += 1
-        self.prompt_tokens += line["prompt_tokens"]
-        self.completion_tokens += line["completion_tokens"]
-        self.cost_usd += cost
-        if self.truth is not None:
-            self._lines.append(line)
-        self.records[line["generation_id"]] = record
-        self._order.append(line["generation_id"])
-        if len(self._order) > RECORDS_KEPT:
-            self.records.pop(self._order.popleft(), None)
-
     def fail(self) -> None:
-        """One call that ended in an unbilled error."""
         self.open -= 1
         self.errors += 1
 
+    def charge(self, generation: Generation) -> None:
+        self.open -= 1
+        self.calls += 1
+        self.prompt_tokens += generation.prompt_tokens
+        self.completion_tokens += generation.completion_tokens
+        self.emitted_tokens += generation.emitted_tokens
+        self.cost_usd += generation.cost_usd
+        self.byok_usd += generation.byok_usd
+        if generation.cancelled:
+            self.disconnected += 1
+            self.disconnected_tokens += generation.completion_tokens
+            self.disconnected_usd += generation.cost_usd
+
+    def as_json(self) -> dict[str, Any]:
+        """Money as text."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: plain(value) if isinstance(value, Decimal) else value for name, value in values.items()}
+
+
+@dataclass(slots=True)
+class Bill:
+    """Everything that was asked and charged."""
+
+    total: Tally = field(default_factory=Tally)
+    by_key: dict[str, Tally] = field(default_factory=dict)
+    by_host: dict[str, Tally] = field(default_factory=dict)
+    doubled: int = 0
+    """Answers to a conversation that had been answered before."""
+    _answered: Counter[bytes] = field(default_factory=Counter)
+
+    def begin(self, key: str) -> None:
+        """A call has come in with a key."""
+        self.total.begin()
+        self.by_key.setdefault(key, Tally()).begin()
+
+    def send(self, host: str) -> None:
+        """A call has been given to a host."""
+        self.by_host.setdefault(host, Tally()).begin()
+
+    def charge(self, generation: Generation) -> None:
+        """A call has been answered."""
+        for tally in (self.total, self.by_key[generation.key], self.by_host[generation.host]):
+            tally.charge(generation)
+        self.doubled += generation.conversation in self._answered
+        self._answered[generation.conversation] += 1
+
+    def fail(self, key: str, host: str | None = None) -> None:
+        """A call has ended in an unbilled error."""
+        self.total.fail()
+        self.by_key[key].fail()
+        if host is not None:
+            self.by_host[host].fail()
+
     def as_json(self) -> dict[str, Any]:
         return {
-            "calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cost_usd": format(self.cost_usd, "f"),
-            "open": self.open,
-            "open_max": self.open_max,
-            "disconnected": self.disconnected,
-            "errors": self.errors,
+            **self.total.as_json(),
+            "doubled": self.doubled,
+            "by_key": {name: tally.as_json() for name, tally in self.by_key.items()},
+            "by_host": {name: tally.as_json() for name, tally in self.by_host.items()},
         }
-
-    def open_truth(self) -> None:
-        """Begin the truth file anew. Raises OSError when it cannot be written."""
-        if self.truth is not None:
-            self._file = self.truth.open("wb")
-
-    async def keep_truth(self, ended: asyncio.Event) -> None:
-        """Write the truth file in the background until told that all has ended.
-
-        Raises OSError when it cannot be written any more: a simulator without its truth is none.
-        """
-        if self._file is None:
-            await ended.wait()
-            return
-        with self._file as file:
-            while not ended.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), FLUSH_SECONDS)
-                await asyncio.to_thread(_write, file, self._taken())
-            _write(file, self._taken())
-
-    def _taken(self) -> list[dict[str, Any]]:
-        """The lines that wait to be written; taken on the loop, where they are added."""
-        lines, self._lines = self._lines, []
-        return lines
-
-
-def _write(file: IO[bytes], lines: list[dict[str, Any]]) -> None:
-    for line in lines:
-        file.write(orjson.dumps(line, default=array.tolist, option=orjson.OPT_APPEND_NEWLINE))
-    file.flush()

@@ -1,16 +1,20 @@
 """A small HTTP/1.1 server: one protocol object per connection, no task per request."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import httptools
 
 PULSE = b"\n         \n"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
+    402: "Payment Required",
+    403: "Forbidden",
     404: "Not Found",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -28,30 +32,29 @@ class Request:
     method: str
     headers: dict[str, str]
     body: bytes = b""
-    begun: bool = False
+    generation_id: str | None = None
+    """Told before the body of whatever is answered."""
 
     @property
     def listening(self) -> bool:
         """Whether the client is still there."""
         return not self.connection.gone
 
-    def reply(self, status: int, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> None:
+    def reply(self, status: int, body: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """A whole answer at once."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-        head = (
-            f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n{lines}\r\n"
-        )
-        self.connection.write(head.encode() + body)
+        self._head(status, {"Content-Length": str(len(body)), **headers}, body)
         self.connection.answered()
 
-    def begin(self, generation_id: str) -> None:
+    def begin(self) -> None:
         """Commit to 200 before the outcome is known, and send the first blanks."""
-        self.begun = True
-        self.connection.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
-            b"X-Generation-Id: " + generation_id.encode() + b"\r\n\r\n" + _chunk(PULSE)
-        )
+        self._head(200, {"Transfer-Encoding": "chunked"}, _chunk(PULSE))
+
+    def _head(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        named = {"Content-Type": "application/json"}
+        if self.generation_id is not None:
+            named["X-Generation-Id"] = self.generation_id
+        lines = "".join(f"{name}: {value}\r\n" for name, value in {**named, **headers}.items())
+        self.connection.write(f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}\r\n{lines}\r\n".encode() + body)
 
     def pulse(self) -> None:
         """Blanks that keep the connection alive."""

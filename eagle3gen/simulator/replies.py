@@ -1,23 +1,41 @@
-"""The JSON that OpenRouter answers with."""
+"""The JSON of a successful call, as OpenRouter writes it."""
 
 from decimal import Decimal
 from typing import Any
 
-import orjson
-
-from eagle3gen.simulator.options import Host
-from eagle3gen.simulator.voice import Answer
-
-DATED = "-0127"
-"""OpenRouter answers with the dated name of the model."""
+from eagle3gen.simulator.call import Call
+from eagle3gen.simulator.numbers import dumps
 
 
-def completion(
-    generation_id: str, created: int, model: str, host: Host, answer: Answer, prompt_tokens: int, cost: Decimal
-) -> bytes:
+def completion(call: Call) -> bytes:
     """The body of a successful call."""
+    answer = call.answer
+    body = {
+        "id": call.ask.id,
+        "object": "chat.completion",
+        "created": int(call.ask.begun),
+        "model": call.model,
+        "provider": call.host.name,
+        "system_fingerprint": None,
+        "choices": [
+            {
+                "index": 0,
+                "logprobs": None,
+                "finish_reason": answer.finish,
+                "native_finish_reason": answer.finish,
+                "message": _message(call),
+            }
+        ],
+    }
+    if "no_usage" not in call.faults:
+        body["usage"] = usage(call)
+    return dumps(body)
+
+
+def _message(call: Call) -> dict[str, Any]:
+    answer = call.answer
     message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
-    if answer.content is None and answer.finish == "length":
+    if answer.content is None and (not answer.calls or answer.finish == "length"):
         message["content"] = ""
     message["reasoning"] = answer.reasoning
     if answer.calls:
@@ -25,65 +43,48 @@ def completion(
             {
                 "type": "function",
                 "index": index,
-                "id": call.id.text,
-                "function": {"name": call.name, "arguments": call.arguments.text},
+                "id": tool.id.text,
+                "function": {"name": tool.name, "arguments": tool.arguments.text},
             }
-            for index, call in enumerate(answer.calls)
+            for index, tool in enumerate(answer.calls)
         ]
-    message["reasoning_details"] = [
-        {"type": "reasoning.text", "text": answer.reasoning, "format": "unknown", "index": 0}
-    ]
-    choice = {
-        "index": 0,
-        "logprobs": None,
-        "finish_reason": answer.finish,
-        "native_finish_reason": answer.finish,
-        "message": message,
-    }
-    return orjson.dumps(
-        {
-            "id": generation_id,
-            "object": "chat.completion",
-            "created": created,
-            "model": model if model.endswith(DATED) else model + DATED,
-            "provider": host.name,
-            "system_fingerprint": None,
-            "choices": [choice],
-            "usage": _usage(host, answer, prompt_tokens, cost),
-        }
-    )
+    if answer.reasoning is not None:
+        message["reasoning_details"] = [
+            {"type": "reasoning.text", "text": answer.reasoning, "format": "unknown", "index": 0}
+        ]
+    return message
 
 
-def _usage(host: Host, answer: Answer, prompt_tokens: int, cost: Decimal) -> dict[str, Any]:
-    prompt_cost = host.cost(prompt_tokens, 0)
-    return {
+def usage(call: Call) -> dict[str, Any]:
+    """The counts and the cost of a call."""
+    answer, prompt_tokens, price = call.answer, call.ask.prompt_tokens, call.price
+    told: dict[str, Any] = {
         "prompt_tokens": prompt_tokens,
-        "completion_tokens": len(answer.ids),
-        "total_tokens": prompt_tokens + len(answer.ids),
-        "cost": _number(cost),
-        "is_byok": False,
-        "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0, "audio_tokens": 0, "video_tokens": 0},
-        "cost_details": {
-            "upstream_inference_cost": _number(cost),
-            "upstream_inference_prompt_cost": _number(prompt_cost),
-            "upstream_inference_completions_cost": _number(cost - prompt_cost),
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": answer.reasoning_tokens,
-            "image_tokens": 0,
-            "audio_tokens": 0,
-        },
+        "completion_tokens": answer.billed,
+        "total_tokens": prompt_tokens + answer.billed,
     }
+    if "no_cost" not in call.faults:
+        told |= {"cost": charged(call, price.total), "is_byok": call.charged_share is not None}
+    told["prompt_tokens_details"] = {
+        "cached_tokens": call.cached_tokens,
+        "cache_write_tokens": 0,
+        "audio_tokens": 0,
+        "video_tokens": 0,
+    }
+    if "no_cost" not in call.faults:
+        told["cost_details"] = {
+            "upstream_inference_cost": price.total,
+            "upstream_inference_prompt_cost": price.prompt,
+            "upstream_inference_completions_cost": price.completion,
+        }
+    told["completion_tokens_details"] = {
+        "reasoning_tokens": answer.reasoning_tokens,
+        "image_tokens": 0,
+        "audio_tokens": 0,
+    }
+    return told
 
 
-def _number(amount: Decimal) -> orjson.Fragment:
-    """A JSON number with every digit of the decimal."""
-    return orjson.Fragment(format(amount.normalize(), "f"))
-
-
-def error(code: int, message: str, **metadata: Any) -> bytes:
-    """An error body."""
-    inside: dict[str, Any] = {"code": code, "message": message}
-    if metadata:
-        inside["metadata"] = metadata
-    return orjson.dumps({"error": inside, "user_id": "user_simulated"})
+def charged(call: Call, total: Decimal) -> Decimal:
+    """What of a host's price is charged to the account."""
+    return total if call.charged_share is None else total * Decimal(str(call.charged_share))

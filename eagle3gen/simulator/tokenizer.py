@@ -23,6 +23,7 @@ class Vocabulary:
     def __init__(self, folder: Path) -> None:
         data = json.loads((folder / "tokenizer.json").read_text("utf-8"))
         self.controls = {token["content"]: int(token["id"]) for token in data["added_tokens"]}
+        self._names = {number: name for name, number in self.controls.items()}
         # Answers are ordinary text: a twin without added tokens can emit no control id.
         self._plain = Tokenizer.from_str(json.dumps({**data, "added_tokens": []}))
         ranks = {}
@@ -43,6 +44,17 @@ class Vocabulary:
     def text(self, ids: Sequence[int]) -> str:
         """Text of ordinary ids, as a server shows it: a character that is cut becomes U+FFFD."""
         return b"".join(map(self._bytes.__getitem__, ids)).decode("utf-8", "replace")
+
+    def spelled(self, ids: Sequence[int]) -> str:
+        """The same with control ids among them, as a server shows them that parses nothing."""
+        parts, run = [], [b""]
+        for number in ids:
+            if (name := self._names.get(number)) is None:
+                run.append(self._bytes[number])
+            else:
+                parts += [b"".join(run).decode("utf-8", "replace"), name]
+                run = []
+        return "".join([*parts, b"".join(run).decode("utf-8", "replace")])
 
     def count_prompt(self, rendered: str) -> int:
         """Tokens of a rendered prompt, control strings active."""

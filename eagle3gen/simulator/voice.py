@@ -23,6 +23,23 @@ ENDING_SHARE = 0.1
 """How many texts end with a line break."""
 REASONING_SHARE = (0.3, 0.8)
 TOOL_CALLS_MAX = 3
+QUOTES = (
+    "The turn ends at <|im_end|>, and `</think>` closes the thinking.",
+    'In Python: `stop = ["<|im_end|>", "<|tool_calls_section_begin|>"]`.',
+    "A template writes <|im_user|>user<|im_middle|> before the text.",
+    "</think> can be written as text, and so can <think>.",
+    "<|tool_call_begin|>functions.example:0<|tool_call_argument_begin|>{}<|tool_call_end|> is how a call looks.",
+)
+"""What a model writes about control strings: ordinary ids, though the text looks otherwise."""
+INVENTED = (
+    {
+        "function": {
+            "name": "search",
+            "parameters": {"properties": {"query": {"type": "string"}}, "required": ["query"]},
+        }
+    },
+)
+"""What a model calls that was sent no tools."""
 
 
 Ids: TypeAlias = "array[int]"
@@ -38,7 +55,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool call with the ids of its two texts."""
 
     id: Piece
@@ -46,16 +63,29 @@ class Call:
     arguments: Piece
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What was emitted, and the same as a server shows it."""
 
     ids: Ids
-    reasoning: str
+    reasoning: str | None
     content: str | None
-    calls: list[Call]
-    finish: str
+    calls: list[ToolCall]
+    finish: str | None
     reasoning_tokens: int
+    billed: int
+    """How many tokens the host says it emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The parts of an answer before its limit is known."""
+
+    reasoning: Piece
+    content: Piece | None
+    calls: list[ToolCall]
+    closes: bool
+    """Whether the model leaves its thinking by `</think>`."""
 
 
 class Voice:
@@ -71,6 +101,7 @@ class Voice:
         self._middle = [[self._piece(s + b) for s in library] for b in BREAKS]
         self._first_broken = [[self._piece(" " + s + b) for s in library] for b in BREAKS]
         self._last = [self._piece(s) for s in library]
+        self._quotes = [self._piece(f" {quote}{BREAKS[0]}") for quote in QUOTES]
         self._prove()
 
     def _piece(self, text: str) -> Piece:
@@ -87,13 +118,16 @@ class Voice:
             ):
                 raise RuntimeError("the library of segments has an unsafe joint")
 
-    def speak(self, rng: random.Random, tokens: int) -> Piece:
-        """A text of about so many tokens, beginning with a blank as Kimi does."""
+    def speak(self, rng: random.Random, tokens: int, *, quoting: bool = False) -> Piece:
+        """A text of about so many tokens, beginning with a blank as Kimi does; perhaps one that quotes controls."""
         count, chance = len(self._last), rng.random
-        at = int(chance() * count)
-        if tokens <= len(self._first[at].ids):
-            return self._first[at]
-        first = self._first_broken[int(chance() * len(BREAKS))][at]
+        if quoting:
+            first = rng.choice(self._quotes)
+        else:
+            at = int(chance() * count)
+            if tokens <= len(self._first[at].ids):
+                return self._first[at]
+            first = self._first_broken[int(chance() * len(BREAKS))][at]
         texts, ids = [first.text], first.ids[:]
         while True:
             at, broken = int(chance() * count), self._middle[int(chance() * len(BREAKS))]
@@ -104,41 +138,85 @@ class Voice:
             if last:
                 return Piece("".join(texts), ids)
 
-    def answer(self, rng: random.Random, tokens: int, limit: int, tools: Sequence[Any], earlier_calls: int) -> Answer:
+    def answer(
+        self,
+        rng: random.Random,
+        tokens: int,
+        limit: int,
+        tools: Sequence[Any] = (),
+        earlier_calls: int = 0,
+        faults: frozenset[str] = frozenset(),
+    ) -> Answer:
         """About `tokens` tokens, cut at `limit`; with tools it calls one to three of them."""
-        share = rng.uniform(*REASONING_SHARE)
-        reasoning = self.speak(rng, max(1, int(tokens * share)))
-        content: Piece | None = self.speak(rng, max(1, tokens - len(reasoning.ids)))
-        calls: list[Call] = []
-        if tools:
-            content = content if rng.random() < 0.3 else None
-            calls = self._calls(rng, tools, earlier_calls)
-        ids = reasoning.ids + self._mark("</think>")
-        if content:
-            ids += content.ids
-        ids += self._section(calls) + self._mark("<|im_end|>")
+        draft = self._draft(rng, tokens, tools, earlier_calls, faults)
+        ids = draft.reasoning.ids + (self._mark("</think>") if draft.closes else _ids())
+        if draft.content:
+            ids += draft.content.ids
+        ids += self._section(draft.calls) + self._mark("<|im_end|>")
+        thought = len(draft.reasoning.ids) + draft.closes
         if len(ids) > limit:
-            return self._cut(ids[:limit], reasoning, content, calls)
-        finish = "tool_calls" if calls else "stop"
-        return Answer(ids, reasoning.text, content.text if content else None, calls, finish, len(reasoning.ids) + 1)
+            return self._cut(ids[:limit], draft, thought)
+        return Answer(
+            ids=ids,
+            reasoning=draft.reasoning.text,
+            content=draft.content.text if draft.content else None,
+            calls=draft.calls,
+            finish="tool_calls" if draft.calls else "stop",
+            reasoning_tokens=thought,
+            billed=len(ids),
+        )
 
-    def _cut(self, ids: Ids, reasoning: Piece, content: Piece | None, calls: list[Call]) -> Answer:
+    def _draft(
+        self, rng: random.Random, tokens: int, tools: Sequence[Any], earlier_calls: int, faults: frozenset[str]
+    ) -> Draft:
+        share = rng.uniform(*REASONING_SHARE)
+        quoting = "quoted_controls" in faults and rng.choice(["reasoning", "content"])
+        if "all_in_reasoning" in faults:
+            return Draft(self.speak(rng, tokens, quoting=bool(quoting)), None, [], closes=False)
+        reasoning = self.speak(rng, max(1, int(tokens * share)), quoting=quoting == "reasoning")
+        rest = max(1, tokens - len(reasoning.ids))
+        content: Piece | None = self.speak(rng, rest, quoting=quoting == "content")
+        calls: list[ToolCall] = []
+        if "leaked_markers" in faults and not tools:
+            tools = INVENTED
+        if tools:
+            content = content if rng.random() < 0.3 or quoting == "content" else None
+            calls = self._calls(rng, tools, earlier_calls)
+        return Draft(reasoning, content, calls, closes=True)
+
+    def _cut(self, ids: Ids, draft: Draft, thought: int) -> Answer:
         """What a server shows of an answer that met its limit: the text so far, and only whole calls."""
-        thought = min(len(ids), len(reasoning.ids))
-        text = self._vocabulary.text(ids[:thought])
+        inside = min(len(ids), len(draft.reasoning.ids))
         said: str | None = None
-        whole: list[Call] = []
-        after = ids[len(reasoning.ids) + 1 :]
-        if after and content is not None:
-            said = self._vocabulary.text(after[: len(content.ids)])
-        used = 1 + (len(content.ids) if content else 0)
-        for call in calls:
+        whole: list[ToolCall] = []
+        after = ids[thought:]
+        if after and draft.content is not None:
+            said = self._vocabulary.text(after[: len(draft.content.ids)])
+        used = 1 + (len(draft.content.ids) if draft.content else 0)
+        for call in draft.calls:
             used += len(self._call_ids(call))
             if len(after) >= used:
                 whole.append(call)
-        return Answer(ids, text, said, whole, "length", min(len(ids), len(reasoning.ids) + 1))
+        return Answer(
+            ids=ids,
+            reasoning=self._vocabulary.text(ids[:inside]),
+            content=said,
+            calls=whole,
+            finish="length",
+            reasoning_tokens=min(len(ids), thought),
+            billed=len(ids),
+        )
 
-    def _section(self, calls: Sequence[Call]) -> Ids:
+    def spelled(self, ids: Ids) -> str:
+        """The text of ids, control strings spelled out and the end token left out."""
+        return self._vocabulary.spelled(ids[:-1] if ids and ids[-1] == self._control["<|im_end|>"] else ids)
+
+    def after_thinking(self, ids: Ids) -> Ids:
+        """The ids behind `</think>`."""
+        close = self._control["</think>"]
+        return ids[ids.index(close) + 1 :] if close in ids else _ids()
+
+    def _section(self, calls: Sequence[ToolCall]) -> Ids:
         if not calls:
             return _ids()
         section = self._mark("<|tool_calls_section_begin|>")
@@ -146,7 +224,7 @@ class Voice:
             section += self._call_ids(call)
         return section + self._mark("<|tool_calls_section_end|>")
 
-    def _call_ids(self, call: Call) -> Ids:
+    def _call_ids(self, call: ToolCall) -> Ids:
         named = self._mark("<|tool_call_begin|>") + call.id.ids
         filled = self._mark("<|tool_call_argument_begin|>") + call.arguments.ids
         return named + filled + self._mark("<|tool_call_end|>")
@@ -154,7 +232,7 @@ class Voice:
     def _mark(self, control: str) -> Ids:
         return _ids([self._control[control]])
 
-    def _calls(self, rng: random.Random, tools: Sequence[Any], earlier: int) -> list[Call]:
+    def _calls(self, rng: random.Random, tools: Sequence[Any], earlier: int) -> list[ToolCall]:
         made = []
         for index in range(earlier, earlier + rng.randint(1, TOOL_CALLS_MAX)):
             function = rng.choice(tools)["function"]
@@ -167,7 +245,7 @@ class Voice:
             separators = rng.choice([(",", ":"), (", ", ": ")])
             spelled = json.dumps(arguments, ensure_ascii=False, separators=separators)
             name = function["name"]
-            made.append(Call(self._piece(f"functions.{name}:{index}"), name, self._piece(spelled)))
+            made.append(ToolCall(self._piece(f"functions.{name}:{index}"), name, self._piece(spelled)))
         return made
 
 

@@ -29,6 +29,10 @@ class Running:
         body = {"model": "moonshotai/kimi-k2.5", "messages": [{"role": "user", "content": content}], **fields}
         return await self.http.post(f"{self.url}/chat/completions", json=body)
 
+    async def own(self, name: str, told: object) -> httpx.Response:
+        """Post to one of the simulator's own addresses."""
+        return await self.http.post(self.url.replace("/api/v1", f"/simulator/{name}"), json=told)
+
     async def bill(self) -> dict:
         return (await self.http.get(self.url.replace("/api/v1", "/_sim/bill"))).json()
 

@@ -36,6 +36,13 @@ def ask(url: str, text: str = "x") -> dict:
         return json.loads(reply.read())
 
 
+def own(url: str, name: str, told: dict | None = None) -> dict:
+    address = url.replace("/api/v1", f"/simulator/{name}")
+    body = None if told is None else json.dumps(told).encode()
+    with urllib.request.urlopen(urllib.request.Request(address, body), timeout=10) as reply:
+        return json.loads(reply.read())
+
+
 def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
@@ -109,3 +116,42 @@ def test_the_same_seed_gives_the_same_answers_in_another_process(simulate) -> No
         process.wait(10)
     assert answers[0] == answers[1]
     assert answers[0][0] != answers[0][2]
+
+
+def test_the_knobs_are_options(simulate) -> None:
+    _, ready = simulate(
+        "--latency", "0.02", "--credits", "1.50", "--key-limit", "2", "--fault", "no_cost=1",
+        "--fault", "Chutes:no_usage=1", "--model", "a/b", "--model", "m", "--no-management-key", "--byok",
+    )  # fmt: skip
+    assert "cost" not in ask(ready["url"]).get("usage", {})
+    own(ready["url"], "knobs", {"management_key": True})
+    with urllib.request.urlopen(f"{ready['url']}/credits", timeout=10) as reply:
+        assert json.loads(reply.read())["data"] == {"total_credits": 1.5, "total_usage": 0}
+    with urllib.request.urlopen(f"{ready['url']}/key", timeout=10) as reply:
+        assert json.loads(reply.read())["data"]["limit"] == 2
+    assert own(ready["url"], "bill")["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--credits", "much"], b"'much' is not an amount in USD"),
+        (["--fail-share", "2"], b"is not a number from 0 to 1"),
+        (["--fault", "nothing=1"], b"there is no fault 'nothing'"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_and_wrong_usage(flags, says) -> None:
+    command = [sys.executable, "-m", "eagle3gen", "simulate", *flags]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_help_names_every_knob_and_every_fault() -> None:
+    from eagle3gen.simulator.faults import FAULTS
+    from eagle3gen.simulator.options import KNOBS
+
+    told = subprocess.run([sys.executable, "-m", "eagle3gen", "simulate", "--help"], capture_output=True, check=True)
+    words = told.stdout.decode().split()
+    assert {f"--{knob.flag}" for knob in KNOBS.values()} | set(FAULTS) <= set(words)

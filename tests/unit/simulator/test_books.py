@@ -1,26 +1,25 @@
-"""The simulator's bill, its truth file, and the numbers in its replies."""
+"""The simulator's bill, its truth file, and the records that can be looked up."""
 
 import asyncio
 import contextlib
 import json
+import time
 from array import array
 from decimal import Decimal
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagle3gen.simulator import bill as room
-from eagle3gen.simulator import replies
+from eagle3gen.simulator import generation as records_room
 from eagle3gen.simulator.bill import Bill
-from eagle3gen.simulator.options import HOSTS
-from eagle3gen.simulator.voice import Answer
+from eagle3gen.simulator.generation import Records, as_record
+from eagle3gen.simulator.host import HOSTS
+from eagle3gen.simulator.truth import Truth
 
 
 def line(name: str, tokens: int = 3) -> dict:
-    return {"generation_id": name, "completion_ids": array("I", range(tokens)), "prompt_tokens": 2,
-            "completion_tokens": tokens}  # fmt: skip
+    return {"generation_id": name, "completion_ids": array("I", range(tokens))}
 
 
 def rows(path) -> list[dict]:
@@ -28,54 +27,122 @@ def rows(path) -> list[dict]:
 
 
 @contextlib.asynccontextmanager
-async def kept(bill: Bill):
-    bill.open_truth()
+async def kept(truth: Truth):
+    truth.open()
     ended = asyncio.Event()
-    task = asyncio.create_task(bill.keep_truth(ended))
+    task = asyncio.create_task(truth.keep(ended))
     yield task
     ended.set()
     await task
 
 
-def test_the_bill_adds_up_what_was_answered_and_what_is_open() -> None:
-    bill = Bill(None)
-    for _ in range(3):
-        bill.begin()
-    bill.charge(line("a", 3), Decimal("0.1"), {})
-    bill.charge(line("b", 4), Decimal("0.00000002"), {})
+def entered(bill: Bill, *generations) -> Bill:
+    for one in generations:
+        bill.begin(one.key)
+        bill.send(one.host)
+        bill.charge(one)
+    return bill
+
+
+def test_the_bill_adds_up_what_was_answered_and_what_is_open(generation) -> None:
+    bill = Bill()
+    bill.begin("key-1")
+    bill.begin("key-2")
+    entered(bill, generation("a", completion=3), generation("b", completion=4))
     told = bill.as_json()
-    assert (told["calls"], told["open"], told["open_max"], told["errors"]) == (2, 1, 3, 0)
-    assert (told["prompt_tokens"], told["completion_tokens"], told["cost_usd"]) == (4, 7, "0.10000002")
-    bill.fail()
-    assert (bill.open, bill.errors, bill.calls) == (0, 1, 2)
+    assert (told["calls"], told["open"], told["open_max"], told["errors"]) == (2, 2, 3, 0)
+    assert (told["prompt_tokens"], told["completion_tokens"], told["cost_usd"]) == (4, 7, "0.0000234")
+    bill.fail("key-2")
+    assert (bill.total.open, bill.total.errors, bill.total.calls) == (1, 1, 2)
 
 
-def test_old_records_make_room_for_new_ones(monkeypatch) -> None:
-    monkeypatch.setattr(room, "RECORDS_KEPT", 2)
-    bill = Bill(None)
+def test_each_key_and_each_host_has_a_bill_of_its_own(generation) -> None:
+    first, second = HOSTS[:2]
+    bill = entered(Bill(), generation("a", key="k1", host=first), generation("b", key="k2", host=second))
+    bill.begin("k1")
+    bill.send(first.name)
+    told = bill.as_json()
+    assert {name: (t["calls"], t["open"]) for name, t in told["by_key"].items()} == {"k1": (1, 1), "k2": (1, 0)}
+    assert {name: t["calls"] for name, t in told["by_host"].items()} == {first.name: 1, second.name: 1}
+    bill.fail("k1", first.name)
+    assert bill.as_json()["by_host"][first.name]["errors"] == bill.as_json()["by_key"]["k1"]["errors"] == 1
+
+
+amounts = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(HOSTS), st.integers(0, 10**6)), max_size=20)
+
+
+@given(amounts)
+def test_the_parts_of_the_bill_sum_up_to_the_whole(generation, calls) -> None:
+    made = [generation(str(n), key=k, host=h, completion=c % 50, prompt=c) for n, (k, h, c) in enumerate(calls)]
+    told = entered(Bill(), *made).as_json()
+    for part in ("by_key", "by_host"):
+        for name in ("calls", "prompt_tokens", "completion_tokens", "open", "errors"):
+            assert sum(tally[name] for tally in told[part].values()) == told[name]
+        assert sum(Decimal(tally["cost_usd"]) for tally in told[part].values()) == Decimal(told["cost_usd"])
+    assert Decimal(told["cost_usd"]) == sum(one.cost_usd for one in made)
+
+
+def test_a_conversation_that_is_answered_again_is_counted_as_doubled(generation) -> None:
+    bill = entered(Bill(), *(generation(str(n), conversation=name) for n, name in enumerate([b"x", b"y", b"x", b"x"])))
+    assert bill.as_json()["doubled"] == 2
+
+
+def test_what_was_paid_for_clients_that_had_gone_is_told_apart(generation) -> None:
+    told = entered(Bill(), generation("a", gone=True, completion=5), generation("b", completion=7)).as_json()
+    assert (told["disconnected"], told["disconnected_tokens"]) == (1, 5)
+    assert Decimal(told["disconnected_usd"]) == generation(completion=5).cost_usd
+
+
+def test_what_was_emitted_is_told_beside_what_was_billed(generation) -> None:
+    told = entered(Bill(), generation(completion=5, billed=7)).as_json()
+    assert (told["emitted_tokens"], told["completion_tokens"]) == (5, 7)
+
+
+def test_old_records_make_room_for_new_ones(monkeypatch, generation) -> None:
+    monkeypatch.setattr(records_room, "RECORDS_KEPT", 2)
+    records = Records()
     for name in "abc":
-        bill.charge(line(name), Decimal(0), {"host": name})
-    assert list(bill.records) == ["b", "c"]
+        records.add(generation(name))
+    assert [name for name in "abc" if records.find(name, 0)] == ["b", "c"]
+
+
+def test_a_record_appears_after_its_delay_or_never(generation) -> None:
+    records, now = Records(), time.time()
+    records.add(generation("young", ended=now))
+    records.add(generation("old", ended=now - 60))
+    records.add(generation("hidden", ended=now - 60, faults={"no_record"}))
+    assert [name for name in ("young", "old", "hidden", "unknown") if records.find(name, 30)] == ["old"]
+
+
+def test_a_record_tells_the_counts_and_the_money(generation) -> None:
+    host = HOSTS[0]
+    record = as_record(generation(host=host, prompt=100, completion=10, cached=40, finish="length", gone=True))
+    assert (record["native_tokens_prompt"], record["native_tokens_completion"]) == (100, 10)
+    assert (record["native_tokens_cached"], record["native_tokens_reasoning"]) == (40, 1)
+    assert record["total_cost"] == host.price(100, 10, 40).total
+    assert record["cache_discount"] == Decimal("0.00002")
+    assert (record["model"], record["provider_name"]) == ("a/b-0127", host.name)
+    assert (record["finish_reason"], record["cancelled"], record["streamed"]) == ("length", True, False)
+    assert record["created_at"].startswith("1970-01-01T00:00:01")
 
 
 async def test_a_line_can_be_read_soon_after_its_answer(tmp_path) -> None:
-    bill = Bill(tmp_path / "truth")
-    async with kept(bill):
-        bill.charge(line("a"), Decimal(0), {})
+    truth = Truth(tmp_path / "truth")
+    async with kept(truth):
+        truth.add(line("a"))
         for _ in range(40):
             if found := rows(tmp_path / "truth"):
                 break
             await asyncio.sleep(0.05)
-    (row,) = found
-    assert row == {"generation_id": "a", "completion_ids": [0, 1, 2], "prompt_tokens": 2, "completion_tokens": 3}
+    assert found == [{"generation_id": "a", "completion_ids": [0, 1, 2]}]
 
 
 async def test_every_line_is_written_before_the_end(tmp_path) -> None:
     """Also the lines that came while the last ones were being written."""
-    bill = Bill(tmp_path / "truth")
-    async with kept(bill):
+    truth = Truth(tmp_path / "truth")
+    async with kept(truth):
         for number in range(2000):
-            bill.charge(line(str(number), 500), Decimal(0), {})
+            truth.add(line(str(number), 500))
             if number % 100 == 0:
                 await asyncio.sleep(0.01)
     assert [row["generation_id"] for row in rows(tmp_path / "truth")] == [str(n) for n in range(2000)]
@@ -83,60 +150,24 @@ async def test_every_line_is_written_before_the_end(tmp_path) -> None:
 
 async def test_a_new_simulator_begins_its_truth_anew(tmp_path) -> None:
     (tmp_path / "truth").write_text("of an earlier run")
-    async with kept(Bill(tmp_path / "truth")):
+    async with kept(Truth(tmp_path / "truth")):
         pass
     assert (tmp_path / "truth").read_text() == ""
 
 
 async def test_truth_that_cannot_be_written_ends_the_simulator(tmp_path) -> None:
     with pytest.raises(OSError, match="truth"):
-        Bill(tmp_path / "nowhere" / "truth").open_truth()
-    bill = Bill(tmp_path / "full")
+        Truth(tmp_path / "nowhere" / "truth").open()
+    truth = Truth(tmp_path / "full")
     (tmp_path / "full").symlink_to("/dev/full")
-    bill.open_truth()
-    bill.charge(line("a"), Decimal(0), {})
+    truth.open()
+    truth.add(line("a"))
     with pytest.raises(OSError, match="No space left"):
-        await bill.keep_truth(asyncio.Event())
+        await truth.keep(asyncio.Event())
 
 
 async def test_without_a_truth_file_nothing_is_kept() -> None:
-    bill = Bill(None)
-    async with kept(bill):
-        bill.charge(line("a"), Decimal(0), {})
-    assert bill._lines == []
-
-
-tokens = st.integers(0, 10**6)
-
-
-@given(tokens, tokens, st.sampled_from(HOSTS))
-def test_the_cost_in_a_reply_is_exact_and_the_sum_of_its_parts(prompt, completion, host) -> None:
-    """Price times tokens, to the last digit, however small."""
-    answer = Answer(array("I", bytes(4 * completion)), " r", " c", [], "stop", 1)
-    cost = host.cost(prompt, completion)
-    body = replies.completion("gen-1", 1, "a/b", host, answer, prompt, cost)
-    usage = json.loads(body, parse_float=Decimal)["usage"]
-    details = usage["cost_details"]
-    parts = [Decimal(details[f"upstream_inference_{name}_cost"]) for name in ("prompt", "completions")]
-    assert Decimal(usage["cost"]) == cost == sum(parts) == Decimal(details["upstream_inference_cost"])
-    assert cost * 1_000_000 == host.prompt_usd_per_million * prompt + host.completion_usd_per_million * completion
-    assert usage["total_tokens"] == prompt + completion
-
-
-@pytest.mark.parametrize(("asked", "told"), [("a/b", "a/b-0127"), ("a/b-0127", "a/b-0127")])
-def test_the_dated_name_of_the_model_is_told(asked, told) -> None:
-    body = replies.completion("gen-1", 1, asked, HOSTS[0], Answer(array("I"), "", None, [], "stop", 1), 1, Decimal(0))
-    assert orjson.loads(body)["model"] == told
-
-
-@pytest.mark.parametrize(("finish", "content"), [("length", ""), ("tool_calls", None)])
-def test_an_answer_without_content_says_nothing_or_null(finish, content) -> None:
-    answer = Answer(array("I"), " r", None, [], finish, 1)
-    body = orjson.loads(replies.completion("gen-1", 1, "m", HOSTS[0], answer, 1, Decimal(0)))
-    assert body["choices"][0]["message"]["content"] == content
-
-
-def test_an_error_has_its_code_its_sentence_and_what_else_is_known() -> None:
-    told = orjson.loads(replies.error(429, "slow down", provider_name="Chutes"))["error"]
-    assert told == {"code": 429, "message": "slow down", "metadata": {"provider_name": "Chutes"}}
-    assert "metadata" not in orjson.loads(replies.error(401, "no"))["error"]
+    truth = Truth(None)
+    async with kept(truth):
+        truth.add(line("a"))
+    assert truth._lines == []
