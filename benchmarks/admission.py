@@ -2,12 +2,16 @@
 
     make bench-admission                          100 seeds, some minutes on 2 cores
     python -m benchmarks.admission --seeds 20     a first look
-    python -m benchmarks.admission --only stress  the default where the world changes in mid-run
+    python -m benchmarks.admission --only stress  the default where the world changes in mid-run, or forecasts are late
 
 A cap of 10 M completion tokens, at most 2,000 calls in flight, up to 10,240 tokens each with a mean of 2,957, about
 50 tokens/s per call. Claims come in group commits, ten a second, of up to 500. A forecast is made once a second of
 what the ledger said at that moment, and is in force a second later: it is one to two seconds old. Both are the
 product's own functions, `forecast` and `admit`. Nothing in flight is ever cancelled.
+
+What a settlement gives back makes no room by itself: it goes to the reserve, and the next forecast corrects that.
+Otherwise, what the forecast already took off a call is given back twice, for as long as the forecast is old; the
+last table shows what this does.
 """
 
 import argparse
@@ -117,11 +121,18 @@ class Books:
     spent_tokens: int = 0
     open_tokens: int = 0
     reserve_tokens: int = 0
-    """What the forecast adds to the claims that were open when it was made."""
+    """What the forecast adds to the claims that are open, and what settled calls gave back since it was made."""
 
     @property
     def headroom_tokens(self) -> int:
         return self.cap_tokens - self.spent_tokens - self.open_tokens - self.reserve_tokens
+
+    def settle(self, cost: int, hold: int, *, makes_room: bool) -> None:
+        """`makes_room`: the simpler rule, by which what a call did not need is free at once."""
+        self.spent_tokens += cost
+        self.open_tokens -= hold
+        if not makes_room:
+            self.reserve_tokens += hold - cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,10 @@ class Run:
     world: World
     books: Books
     estimate: Estimate | None
+    forecast_seconds: int = 1
+    """How often a forecast is made. It is in force when the next one is being made."""
+    makes_room: bool = False
+    """As of `Books.settle`. Without a forecast, always."""
     now: float = 0.0
     opened: np.ndarray = field(default_factory=lambda: np.zeros(CALLS))
     ended: np.ndarray = field(default_factory=lambda: np.zeros(CALLS))
@@ -152,18 +167,18 @@ class Run:
     settled: list[int] = field(default_factory=list)
     ends: list[tuple[float, int]] = field(default_factory=list)
     made: tuple[Forecast, int] | None = None
-    """The forecast that is not in force yet, and the open tokens of its moment."""
+    """The forecast that is not in force yet, and what it corrects the reserve by."""
 
     def play(self, calls_max: int = CALLS) -> Result:
         """`calls_max`: stop claiming after so many."""
         tick, quiet, last_end, most = 0, 0, 0.0, 0
-        quiet_max = (QUIET_SECONDS + self.world.burst_seconds) * TICKS_PER_SECOND
+        quiet_max = (QUIET_SECONDS * self.forecast_seconds + self.world.burst_seconds) * TICKS_PER_SECOND
         while quiet < quiet_max:
             self.now = tick / TICKS_PER_SECOND
             self._turn(tick)
             if self._settle():
                 last_end = self.now
-            if self.estimate is not None and tick % TICKS_PER_SECOND == 0:
+            if self.estimate is not None and tick % (self.forecast_seconds * TICKS_PER_SECOND) == 0:
                 self._forecast(self.estimate)
             claimed = self._claim(min(COMMIT_CLAIMS_MAX, calls_max - self.calls))
             most = max(most, len(self.open))
@@ -182,16 +197,16 @@ class Run:
         before = len(self.settled)
         while self.ends and self.ends[0][0] <= self.now:
             _, call = heapq.heappop(self.ends)
-            self.books.spent_tokens += int(self.cost[call])
-            self.books.open_tokens -= int(self.hold[call])
+            makes_room = self.makes_room or self.estimate is None
+            self.books.settle(int(self.cost[call]), int(self.hold[call]), makes_room=makes_room)
             self.open.discard(call)
             self.settled.append(call)
         return len(self.settled) > before
 
     def _forecast(self, estimate: Estimate) -> None:
         if self.made is not None:
-            made, open_tokens = self.made
-            self.books.reserve_tokens = made.open_tokens - open_tokens
+            made, correction = self.made
+            self.books.reserve_tokens += correction
             self.books.call_tokens = made.call_tokens
         settled, still_open = np.array(self.settled, int), np.fromiter(self.open, int)
         observed = Observed(
@@ -201,7 +216,8 @@ class Run:
             open_seconds=self.now - self.opened[still_open],
             max_tokens=MAX_TOKENS,
         )
-        self.made = estimate(observed), self.books.open_tokens
+        found = estimate(observed)
+        self.made = found, found.open_tokens - self.books.open_tokens - self.books.reserve_tokens
 
     def _claim(self, wishes: int) -> int:
         if self.world.burst_seconds and self.now % self.world.burst_seconds > 0.5:
@@ -283,16 +299,21 @@ def ours(**changes: float) -> tuple[str, Estimate]:
     return "forecast " + " ".join(f"{name}={value:g}" for name, value in values.items()), partial(forecast, **values)
 
 
-DEFAULT = ours()
-POLICIES: dict[str, Estimate | None] = {
+DEFAULT, DEFAULT_ESTIMATE = ours()
+FRONTIER: dict[str, Estimate | None] = {
     "strict": None,
     "free": None,
     "mean of settled + 3 sigma": naive_mean,
     "Kaplan-Meier over lengths": over_lengths,
-    "Kaplan-Meier, 0 invented": partial(kaplan_meier, pseudo=0),
     "Kaplan-Meier, 3 invented": partial(kaplan_meier, pseudo=3),
-    **dict([DEFAULT, ours(z=1.5), ours(z=2.25), ours(half_life=250), ours(half_life=inf), ours(pseudo=1)]),
+    **dict([(DEFAULT, DEFAULT_ESTIMATE), ours(z=1.5), ours(z=2.5), ours(half_life=250), ours(half_life=inf)]),
 }
+LATE = {
+    f"every {seconds} s, room at {moment}": (seconds, makes_room)
+    for seconds in (1, 5, 20)
+    for moment, makes_room in (("the next forecast", False), ("the settlement", True))
+}
+"""The default, where forecasts are rare, with both ways to settle."""
 
 
 def play(policy: str, spread: float, stress: str, seed: int) -> Result:
@@ -301,7 +322,9 @@ def play(policy: str, spread: float, stress: str, seed: int) -> Result:
     if policy == "free":
         calls = play("strict", spread, stress, seed).calls
         return Run(world, Books(10 * CAP, 1), None).play(calls)
-    return Run(world, Books(CAP, MAX_TOKENS), POLICIES[policy]).play()
+    seconds, makes_room = LATE.get(policy, (1, False))
+    estimate = FRONTIER.get(policy, DEFAULT_ESTIMATE)
+    return Run(world, Books(CAP, MAX_TOKENS), estimate, seconds, makes_room).play()
 
 
 HEAD = f"{'policy':44}{'seconds':>8}{'/ strict':>9}{'over p50':>10}{'p99':>9}{'worst':>9}{'unused':>9}{'in flight':>10}"
@@ -325,23 +348,21 @@ def main() -> None:
     parser.add_argument("--only", choices=["frontier", "stress"])
     args = parser.parse_args()
     few = args.stress_seeds or max(1, args.seeds // 4)
-    tables = [(stress, [DEFAULT[0]], few) for stress in STRESSES if stress != "calm"]
-    if args.only != "stress":
-        tables.insert(0, ("calm", [p for p in POLICIES if p != "strict"], args.seeds))
-    if args.only == "frontier":
-        del tables[1:]
+    frontier = [("calm", [p for p in FRONTIER if p != "strict"], args.seeds)]
+    stress = [(name, [DEFAULT], few) for name in STRESSES if name != "calm"] + [("calm", list(LATE), few)]
+    tables = {"frontier": frontier, "stress": stress}.get(args.only, frontier + stress)
     started = time.monotonic()
     with Pool(2) as pool:
-        for stress, policies, seeds in tables:
+        for world, policies, seeds in tables:
             for spread in SPREADS:
-                print(f"\n{stress}: {STRESSES[stress]}; spread {spread}, seeds 0 to {seeds - 1}\n{HEAD}")
+                print(f"\n{world}: {STRESSES[world]}; spread {spread}, seeds 0 to {seeds - 1}\n{HEAD}")
                 strict_seconds = None
                 for policy in ["strict", *policies]:
-                    results = pool.map(partial(play, policy, spread, stress), range(seeds), chunksize=1)
+                    results = pool.map(partial(play, policy, spread, world), range(seeds), chunksize=1)
                     line, seconds = row(policy, results, strict_seconds)
                     strict_seconds = strict_seconds or seconds
                     print(line, flush=True)
-    print(f"\ndefault: {DEFAULT[0]}; {time.monotonic() - started:,.0f} s")
+    print(f"\ndefault: {DEFAULT}; {time.monotonic() - started:,.0f} s")
 
 
 if __name__ == "__main__":

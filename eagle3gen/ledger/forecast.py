@@ -12,8 +12,10 @@ call leaves its tokens behind. Four things keep it on the safe side:
 3. The calls opened last speak loudest (`half_life`), so that prompts that grow longer are noticed.
 4. A call that ended without tokens, an error, only says that it lived so long. An outage makes nothing cheap.
 
-Any number of claims at `call_tokens` each, made before the next forecast, stays within what that forecast would ask
-for if nothing else happened. `benchmarks/admission.py` simulates whole runs and chose the defaults.
+Between two forecasts each claim reserves `call_tokens`: any number of them stays within what a forecast made right
+after them would ask for. What a settled call gives back must wait for the next forecast: the last one has taken it
+off the call already, and room given twice is the cap passed. `benchmarks/admission.py` simulates whole runs and chose
+the defaults.
 """
 
 from dataclasses import dataclass

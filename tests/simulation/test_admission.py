@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import admission
-from benchmarks.admission import CAP, DEFAULT, MAX_TOKENS, SLOTS, SPREADS, Books, Result, Run, make_world
+from benchmarks.admission import CAP, DEFAULT_ESTIMATE, MAX_TOKENS, SLOTS, SPREADS, Books, Result, Run, make_world
 from eagle3gen.ledger.forecast import Forecast
 
-OURS = DEFAULT[0]
+OURS = admission.DEFAULT
 SEEDS = range(4)
 TARGET = 0.001
 """Over the cap, as a share of it."""
@@ -58,7 +58,17 @@ def test_a_provider_that_speeds_up_costs_a_hundredth_of_the_cap_at_most(stress) 
     assert max(r.over for r in played(OURS, 1.0, stress)) <= 10 * TARGET
 
 
+def test_a_forecast_that_comes_late_costs_time_and_not_the_cap() -> None:
+    late = "every 20 s, room at the next forecast"
+    assert max(r.over for r in played(late, 1.0)) <= TARGET
+    assert seconds(late, 1.0) > seconds(OURS, 1.0)
+
+
 # What others do
+
+
+def test_room_made_by_settlements_is_given_twice_where_forecasts_come_late() -> None:
+    assert min(r.over for r in played("every 20 s, room at the settlement", 1.0)) > 10 * TARGET
 
 
 @pytest.mark.parametrize("spread", SPREADS)
@@ -93,7 +103,7 @@ def test_a_seed_is_played_the_same_way_twice() -> None:
 
 def test_every_call_that_was_opened_is_paid_in_full() -> None:
     """Nothing is cancelled: the spend is the cost of all calls, and nothing is left open or reserved for them."""
-    run = Run(make_world(2, 1.0), Books(CAP, MAX_TOKENS), DEFAULT[1])
+    run = Run(make_world(2, 1.0), Books(CAP, MAX_TOKENS), DEFAULT_ESTIMATE)
     result = run.play()
     assert run.books.spent_tokens == run.world.tokens[: result.calls].sum()
     assert run.open == set()
@@ -133,7 +143,7 @@ def test_claims_come_in_group_commits_of_a_bounded_size() -> None:
 
 
 def test_an_outage_fails_calls_without_a_bill() -> None:
-    run = Run(make_world(0, 1.0, "outage"), Books(CAP, MAX_TOKENS), DEFAULT[1])
+    run = Run(make_world(0, 1.0, "outage"), Books(CAP, MAX_TOKENS), DEFAULT_ESTIMATE)
     calls = run.play().calls
     failed = run.cost[:calls] == 0
     assert 0 < failed.sum() < calls / 2
@@ -141,7 +151,7 @@ def test_an_outage_fails_calls_without_a_bill() -> None:
 
 
 def test_bursts_leave_seconds_without_any_claim() -> None:
-    run = Run(make_world(0, 1.0, "bursts"), Books(CAP, MAX_TOKENS), DEFAULT[1])
+    run = Run(make_world(0, 1.0, "bursts"), Books(CAP, MAX_TOKENS), DEFAULT_ESTIMATE)
     calls = run.play().calls
     assert (run.opened[:calls] % 20 <= 0.5).all()
 
