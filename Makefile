@@ -5,11 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test check format bench lock clean
+.PHONY: help setup demo test check format bench bench-admission lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 setup: $(STAMP) ## make .venv with the pinned dependencies
 
@@ -45,6 +45,9 @@ format: setup ## let ruff write the layout
 
 bench: setup ## one worker against a bare client, in one run
 	$(BIN)/python -m benchmarks.worker
+
+bench-admission: setup ## whole runs under a cap, in simulated time
+	$(BIN)/python -m benchmarks.admission
 
 lock: ## renew constraints.txt (needs uv)
 	uv pip compile --universal --generate-hashes --no-emit-index-url --quiet --group dev pyproject.toml -o constraints.txt --custom-compile-command "make lock"

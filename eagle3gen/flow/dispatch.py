@@ -157,11 +157,13 @@ async def dispatch(
 
 
 async def _forecast(conn: Connection) -> bool:
-    """Forecast anew what open datasets want forecast; whether there are any."""
+    """Forecast anew what goes by a forecast and may have open calls; whether there is any."""
     wanted = [
         d.id
         for d in await datasets(conn)
-        if d.admission is Admission.FORECAST and d.state is DatasetState.OPEN and (d.cap.exists or d.plan_cap.exists)
+        if d.admission is Admission.FORECAST
+        and (d.cap.exists or d.plan_cap.exists)
+        and (d.state is DatasetState.OPEN or d.open_tokens or d.reserve_tokens)
     ]
     if wanted:
         # Numpy is only for those who forecast.

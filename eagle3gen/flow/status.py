@@ -76,7 +76,10 @@ def _money(held: Amount, opened: Amount, cap: Cap, left: Cap) -> dict[str, Any]:
 
 def at_cap(d: DatasetTotals) -> bool:
     """Whether work is left that the caps no longer admit, with nothing of it open that could free room."""
-    return d.pending is not None and not d.pending.fits and not d.queued and not d.in_flight
+    if d.pending is None or d.pending.fits or d.queued or d.in_flight:
+        return False
+    # With nothing open there is nothing to reserve for: a forecast that still does so is about to be renewed.
+    return d.reserve_tokens == 0
 
 
 def finished(d: DatasetTotals) -> bool:

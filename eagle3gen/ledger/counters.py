@@ -21,6 +21,7 @@ class Delta:
     spent: Amount = ZERO
     held: Amount = ZERO
     open: Amount = ZERO
+    reserve: Amount = ZERO
     unpriced_attempts: int = 0
     canary_launched: int = 0
     canary_judged: int = 0
@@ -35,6 +36,8 @@ class Delta:
             "held_usd": self.held.usd,
             "open_tokens": self.open.tokens,
             "open_usd": self.open.usd,
+            "reserve_tokens": self.reserve.tokens,
+            "reserve_usd": self.reserve.usd,
             "unpriced_attempts": self.unpriced_attempts,
             "canary_launched": self.canary_launched,
             "canary_judged": self.canary_judged,
@@ -45,6 +48,7 @@ def after(dataset: Dataset, delta: Delta) -> Dataset:
     """The dataset as it will be when the change is applied."""
     spent, held = dataset.spent + delta.spent, dataset.held + delta.held
     opened = Amount(dataset.open_tokens, dataset.open_usd) + delta.open
+    reserve = Amount(dataset.reserve_tokens, dataset.reserve_usd) + delta.reserve
     return replace(
         dataset,
         spent_tokens=spent.tokens,
@@ -53,6 +57,8 @@ def after(dataset: Dataset, delta: Delta) -> Dataset:
         held_usd=held.usd,
         open_tokens=opened.tokens,
         open_usd=opened.usd,
+        reserve_tokens=reserve.tokens,
+        reserve_usd=reserve.usd,
         unpriced_attempts=dataset.unpriced_attempts + delta.unpriced_attempts,
         canary_launched=dataset.canary_launched + delta.canary_launched,
         canary_judged=dataset.canary_judged + delta.canary_judged,

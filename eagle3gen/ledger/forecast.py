@@ -12,8 +12,10 @@ call leaves its tokens behind. Four things keep it on the safe side:
 3. The calls opened last speak loudest (`half_life`), so that prompts that grow longer are noticed.
 4. A call that ended without tokens, an error, only says that it lived so long. An outage makes nothing cheap.
 
-Any number of claims at `call_tokens` each, made before the next forecast, stays within what that forecast would ask
-for if nothing else happened. `benchmarks/admission.py` simulates whole runs and chose the defaults.
+Between two forecasts each claim reserves `call_tokens`: any number of them stays within what a forecast made right
+after them would ask for. What a settled call gives back must wait for the next forecast: the last one has taken it
+off the call already, and room given twice is the cap passed. `benchmarks/admission.py` simulates whole runs and chose
+the defaults.
 """
 
 from dataclasses import dataclass
@@ -101,9 +103,9 @@ def forecast(observed: Observed, *, pseudo: float = PSEUDO, z: float = Z, half_l
     most = observed.max_tokens
     worst_tokens = len(observed.open_seconds) * most
     position = np.searchsorted(table.ages, observed.open_seconds, side="right")
-    expected = float(table.value[position].sum())
-    # The open calls that will live to see each event, in expectation; and the same for one more call.
     starts = np.bincount(position, minlength=len(table.alive))
+    expected = float((starts * table.value).sum())
+    # The open calls that will live to see each event, in expectation; and the same for one more call.
     reach = (table.alive * np.cumsum(starts / table.alive))[:-1]
     reach_new = table.alive[:-1]
     # Of `n` calls at an event a beta-binomial number ends: variance n h (1 - h) (1 + n / weight behind h).
@@ -129,7 +131,7 @@ def _life_table(observed: Observed, pseudo: float, half_life: float) -> _LifeTab
     weight = np.exp2(-np.searchsorted(younger, observed.settled_ages) / half_life)
     weight_open = np.exp2(-np.searchsorted(younger, observed.open_seconds) / half_life)
     billed = tokens > 0
-    order = np.lexsort((tokens[billed], seconds[billed]))
+    order = np.lexsort((weight[billed], tokens[billed], seconds[billed]))
     ages, tokens, event_weight = seconds[billed][order], tokens[billed][order], weight[billed][order]
     # Calls that left the table without an event: still open, or failed.
     unended = _weight_from(
@@ -146,7 +148,7 @@ def _life_table(observed: Observed, pseudo: float, half_life: float) -> _LifeTab
 
 def _weight_from(ages: Floats, weights: Floats, moments: Floats) -> Floats:
     """For each moment, the weight of the calls whose age is not below it."""
-    order = np.argsort(ages)
+    order = np.lexsort((weights, ages))
     below = np.concatenate([[0.0], np.cumsum(weights[order])])
     found: Floats = below[-1] - below[np.searchsorted(ages[order], moments)]
     return found

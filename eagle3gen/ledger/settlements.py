@@ -18,7 +18,7 @@ from eagle3gen.ledger.datasets import Dataset
 from eagle3gen.ledger.health import Fault
 from eagle3gen.ledger.ids import compress, encode_ids
 from eagle3gen.ledger.money import NOTHING, Amount
-from eagle3gen.ledger.states import ANSWERED, Outcome, PromptState, check_move
+from eagle3gen.ledger.states import ANSWERED, Admission, Outcome, PromptState, check_move
 from eagle3gen.ledger.texts import storable, storable_or_none
 from eagle3gen.records import Sample, Usage, Verdict
 
@@ -137,7 +137,10 @@ async def book(conn: Connection, settlements: Sequence[Settlement], known: Mappi
     for settlement in fresh:
         delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
         delta.open -= settlement.claim.hold
-        _add(delta, settlement)
+        used = _add(delta, settlement)
+        if known[settlement.claim.dataset_id].admission is Admission.FORECAST:
+            # The last forecast took off the call already what it gives back: the next one makes room of it, once.
+            delta.reserve += settlement.claim.hold - used
         _judge(delta, settlement, known[settlement.claim.dataset_id])
     for settlement in corrected:
         delta = deltas.setdefault(settlement.claim.dataset_id, Delta())
@@ -146,13 +149,17 @@ async def book(conn: Connection, settlements: Sequence[Settlement], known: Mappi
     return deltas
 
 
-def _add(delta: Delta, settlement: Settlement) -> None:
+def _add(delta: Delta, settlement: Settlement) -> Amount:
+    """What an ended call counts for now."""
     # What is known counts as spent; what is not keeps its worst case on the books. Tokens and USD each on their own.
     worst, tokens, cost_usd = settlement.claim.worst, settlement.billed_tokens, settlement.billed_usd
-    delta.spent += Amount(tokens or 0, cost_usd or NOTHING)
-    delta.held += Amount(worst.tokens if tokens is None else 0, worst.usd if cost_usd is None else NOTHING)
+    spent = Amount(tokens or 0, cost_usd or NOTHING)
+    held = Amount(worst.tokens if tokens is None else 0, worst.usd if cost_usd is None else NOTHING)
+    delta.spent += spent
+    delta.held += held
     if cost_usd is None and settlement.outcome is Outcome.SETTLED:
         delta.unpriced_attempts += 1
+    return spent + held
 
 
 def _judge(delta: Delta, settlement: Settlement, dataset: Dataset) -> None:

@@ -124,7 +124,7 @@ class Fleet:
 @pytest.mark.parametrize("round_", range(4))
 async def test_whatever_happens_at_once_no_cap_is_passed_and_every_token_is_told(ledger, round_) -> None:
     seed = int(os.environ.get("EAGLE3GEN_TEST_SEED") or random.randrange(10**6))
-    print(f"EAGLE3GEN_TEST_SEED={seed}")  # noqa: T201
+    print(f"EAGLE3GEN_TEST_SEED={seed}")
     rng = random.Random(seed)
     fleet = Fleet(ledger, rng, {name: rng.randint(300, 3000) for name in "ab"})
     async with ledger.begin() as conn:

@@ -293,7 +293,7 @@ async def test_forgetting_workers_holds_whatever_they_left_open(ledger, writer) 
 async def test_whatever_happens_the_cap_holds_and_the_books_balance(ledger, round_) -> None:
     """Several workers, doubled messages, random endings, lost workers. EAGLE3GEN_TEST_SEED replays a failure."""
     seed = int(os.environ.get("EAGLE3GEN_TEST_SEED") or random.randrange(10**6))
-    print(f"EAGLE3GEN_TEST_SEED={seed}")  # noqa: T201
+    print(f"EAGLE3GEN_TEST_SEED={seed}")
     rng = random.Random(seed)
     cap = rng.randint(500, 4000)
     dataset_id = await fill(ledger, 120, cap=cap)
