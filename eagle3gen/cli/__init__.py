@@ -17,6 +17,7 @@ COMMANDS = {
     "stop": "stop",
     "resume": "stop",
     "audit": "audit",
+    "report": "report",
     "export": "export",
     "simulate": "simulate",
     "flower": "flower",
