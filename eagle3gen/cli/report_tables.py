@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,8 @@ from eagle3gen.flow.report.projection import Cap
 from eagle3gen.ledger.reporting import Figures
 
 NAME_MAX = 32
+HOSTS_MAX = 12
+"""Hosts shown per dataset, those with the most answers."""
 Cells = Callable[[Part | HostReport], Sequence[str]]
 
 
@@ -63,9 +66,20 @@ def _by_host(columns: Sequence[str], parts: Sequence[Part], cells: Cells) -> Tab
     table = _table("", *columns)
     for part in parts:
         table.add_row(_plain(part.name, "bold"), *cells(part), style="" if part.dataset else "bold")
-        for host in filter(_worth_a_row, part.hosts):
-            table.add_row(_plain("  " + w.label(host, part.hosts), ""), *cells(host), style="dim")
+        _host_rows(table, [host for host in part.hosts if _worth_a_row(host)], cells)
     return table
+
+
+def _host_rows(table: Table, hosts: Sequence[HostReport], cells: Cells) -> None:
+    several = not w.one_model(hosts)
+    model = None
+    for host in sorted(hosts[:HOSTS_MAX], key=w.model_name) if several else hosts[:HOSTS_MAX]:
+        if several and model != w.model_name(host):
+            model = w.model_name(host)
+            table.add_row(_plain(f"  {model}", ""), style="dim")
+        table.add_row(_plain(f"{'    ' if several else '  '}{w.host_name(host)}", ""), *cells(host), style="dim")
+    if len(hosts) > HOSTS_MAX:
+        table.add_row(f"  {len(hosts) - HOSTS_MAX} more: --csv", style="dim")
 
 
 def _worth_a_row(host: HostReport) -> bool:
@@ -79,15 +93,13 @@ def _caps(parts: Sequence[Part]) -> Table:
     for part in parts:
         f, style = part.figures, "" if part.dataset else "bold"
         name = _plain(part.name, "bold")
-        if part.cap.tokens is not None:
-            spent = f.completion_tokens or 0
-            left = part.cap.tokens - spent - f.held_tokens - f.open_tokens
-            cells = map(w.count, (part.cap.tokens, spent, f.held_tokens, f.open_tokens, left))
-            table.add_row(name, *cells, style=style)
+        if part.tokens_left is not None:
+            cells = (part.cap.tokens, f.completion_tokens, f.held_tokens, f.open_tokens, part.tokens_left)
+            table.add_row(name, *map(w.count, cells), style=style)
             name = Text()
-        if part.cap.usd is not None:
-            left_usd = part.cap.usd - (f.cost_usd or 0)
-            table.add_row(name, w.money(part.cap.usd), w.cost(f), w.NONE, w.NONE, w.money(left_usd), style=style)
+        if part.usd_left is not None:
+            cap, usd_left = w.money(part.cap.usd), w.money(part.usd_left)
+            table.add_row(name, cap, w.cost(f), w.NONE, w.NONE, usd_left, style=style)
         elif part.cap.tokens is None:
             table.add_row(name, "none", w.tokens(f), w.count(f.held_tokens), w.count(f.open_tokens), w.NONE)
     return table
@@ -148,9 +160,11 @@ def _print_lines(
         console.print()
         console.print(Text(title, "bold underline"))
     for part, lines in found:
+        named = title != "" and len(parts) > 1 and lines
+        if named:
+            console.print(_plain(part.name, "bold"))
         for line in lines:
-            prefix = f"{part.name}: " if title and len(parts) > 1 else ""
-            console.print(_plain(prefix + line, ""))
+            console.print(Padding(_plain(line, ""), (0, 0, 0, 2 if named else 0)))
 
 
 def _plain(text: str, style: str) -> Text:

@@ -28,10 +28,11 @@ def ticks(top: float, most: int = 5, *, whole: bool = False) -> list[float]:
     return [n * step for n in range(math.ceil(top / step - 1e-9) + 1)]
 
 
-def time_ticks(start: datetime, end: datetime, most: int = 5) -> list[datetime]:
-    """Round moments in UTC between `start` and `end`."""
+def time_ticks(start: datetime, end: datetime) -> list[datetime]:
+    """Round moments in UTC between `start` and `end`, as many as their labels leave room for."""
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     span = end - start
+    most = 5 if len(time_label(start, span)) < 9 else 3
     step = next((s for s in TIME_STEPS if span / s <= most), None)
     if step is None:
         step = DAY * max(1, math.ceil(span / DAY / most))

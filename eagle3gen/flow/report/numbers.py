@@ -66,6 +66,19 @@ class Part:
         return sum(self.counts.get(s, 0) for s in (PromptState.WAITING, PromptState.PENDING, PromptState.QUEUED))
 
     @property
+    def tokens_left(self) -> int | None:
+        """What the token cap still admits; negative when a bill was dearer than its hold."""
+        f = self.figures
+        if self.cap.tokens is None:
+            return None
+        return self.cap.tokens - (f.completion_tokens or 0) - f.held_tokens - f.open_tokens
+
+    @property
+    def usd_left(self) -> Decimal | None:
+        """The USD cap without what is known to be spent."""
+        return None if self.cap.usd is None else self.cap.usd - (self.figures.cost_usd or 0)
+
+    @property
     def failed_attempts(self) -> int:
         """Attempts that brought no answer, whatever they cost."""
         return self.failures[0].all_attempts if self.failures else 0

@@ -37,22 +37,20 @@ class Plot:
     note: str = ""
 
 
-def plots(part: Part, key: str) -> list[Plot]:
-    """Every plot that this part has something to show in. `key` must be unique on the page."""
-    found = [
+def plots(part: Part, key: str) -> list[list[Plot]]:
+    """What this part has to show: over all its hosts, and host by host. `key` must be unique on the page."""
+    whole = [
         _spend_tokens(part, f"{key}-tokens"),
         _spend_usd(part, f"{key}-usd"),
         *(_lengths(part, queue, f"{key}-{queue.value}") for queue in Queue),
-        _prices(part, f"{key}-price"),
-        _verdicts(part, f"{key}-verdicts"),
-        _latency(part, f"{key}-latency"),
     ]
-    return [plot for plot in found if plot is not None]
+    by_host = [_prices(part, f"{key}-price"), _verdicts(part, f"{key}-verdicts"), _latency(part, f"{key}-latency")]
+    return [[plot for plot in group if plot is not None] for group in (whole, by_host)]
 
 
 def _spend_tokens(part: Part, key: str) -> Plot | None:
     sums = list(accumulate(point.tokens for point in part.spend))
-    plot = _over_time(part, key, "Completion tokens spent", ("tokens", w.short), (sums, part.cap.tokens))
+    plot = _over_time(part, key, "Completion tokens", ("tokens", w.short), (sums, part.cap.tokens))
     held = part.figures.held_tokens
     note = f"{held:,} more tokens are held; they count against a cap, too." if held else ""
     return plot and replace(plot, note=note)
@@ -61,7 +59,7 @@ def _spend_tokens(part: Part, key: str) -> Plot | None:
 def _spend_usd(part: Part, key: str) -> Plot | None:
     sums = [_drawn(amount) for amount in accumulate(point.usd for point in part.spend)]
     cap = None if part.cap.usd is None else _drawn(part.cap.usd)
-    plot = _over_time(part, key, "Cost", ("USD", lambda value: f"${w.short(value)}"), (sums, cap))
+    plot = _over_time(part, key, "Cost", ("USD", w.dollars), (sums, cap))
     unpriced = part.figures.unpriced_attempts
     note = f"{unpriced:,} settled attempts told no cost and are not in it." if unpriced else ""
     return plot and replace(plot, note=note)
@@ -78,7 +76,7 @@ def _over_time(
     (sums, cap), (name, words) = amounts, unit
     if not sums or not sums[-1]:
         return None
-    title = f"{what} over time" + (", against the cap" if cap is not None else "")
+    title = f"{what} over time" if cap is None else f"{what} against the cap"
     near = cap is not None and cap <= sums[-1] * FAR
     levels = ticks(max(sums[-1], cap * 1.03 if cap is not None and near else 0))
     start, end = part.spend[0].at, part.spend[-1].at
@@ -95,8 +93,11 @@ def _over_time(
         used = w.share(round(sums[-1] * 1000), round(cap * 1000))
         level = frame.up(cap) if near else svg.TOP
         svg.add(root, "line", "cap", x1=svg.LEFT, y1=level, x2=svg.WIDTH - svg.RIGHT, y2=level)
-        words_cap = f"cap {words(cap)}, {used} spent" + ("" if near else " (above this scale)")
-        svg.write(root, words_cap, svg.LEFT + 6, level + 14, "mark")
+        label = f"cap {words(cap)}, {used} spent"
+        if near:
+            svg.write(root, label, svg.LEFT + 6, level + 14, "mark")
+        else:
+            svg.write(root, f"{label}, above this scale ↑", svg.WIDTH - svg.RIGHT, svg.TOP - 7, "mark", "end")
     return Plot(title=title, svg=svg.as_markup(root))
 
 
@@ -153,17 +154,13 @@ def _prices(part: Part, key: str) -> Plot | None:
         return None
     title = "Cost per million completion tokens, by host"
     levels = ticks(_drawn(max(price for _, price in hosts)) * 1.1)
-    axis = svg.Axis(name="USD per million completion tokens", ticks=_dollars(levels), top=levels[-1])
+    axis = svg.Axis(name="USD per million completion tokens", ticks=[(v, w.dollars(v)) for v in levels], top=levels[-1])
     root, frame = _host_rows(key, title, axis, part, [host for host, _ in hosts])
     for n, (_, amount) in enumerate(hosts):
         end = frame.across(_drawn(amount))
         svg.add(root, "rect", "bar", x=frame.across(0), y=_bar_top(n), width=end - frame.across(0), height=BAR)
         svg.write(root, f"${amount:,.2f}", svg.WIDTH - 2, _bar_top(n) - 5, "value", "end")
     return Plot(title=title, svg=svg.as_markup(root), note=_rest(part))
-
-
-def _dollars(levels: Sequence[float]) -> list[tuple[float, str]]:
-    return [(v, f"${v:,.10g}") for v in levels]
 
 
 def _verdicts(part: Part, key: str) -> Plot | None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from eagle3gen.flow.report.numbers import HostReport, Part, usd_per_million
-from eagle3gen.flow.report.projection import Cap, Fit, Hours, Projection
+from eagle3gen.flow.report.projection import Fit, Hours, Projection
 from eagle3gen.ledger.reporting import Failure, Figures
 from eagle3gen.ledger.reporting_series import PACE_MINUTES
 from eagle3gen.records import Verdict
@@ -13,7 +13,7 @@ from eagle3gen.records import Verdict
 UNKNOWN = "?"
 NONE = "–"
 _SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
-FITS = {Fit.YES: "under the cap", Fit.PERHAPS: "perhaps over the cap", Fit.NO: "over the cap"}
+FITS = {Fit.YES: "fits", Fit.PERHAPS: "may not fit", Fit.NO: "does not fit"}
 
 
 def count(value: int | None) -> str:
@@ -29,10 +29,19 @@ def short(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
+def dollars(amount: float) -> str:
+    """A tick of an axis in USD."""
+    if amount >= 1000 or amount == round(amount):
+        return f"${short(amount)}"
+    return f"${amount:.2f}" if amount >= 0.1 or amount == round(amount, 2) else f"${amount:.3g}"
+
+
 def money(amount: Decimal | None, *, more: bool = False) -> str:
     """USD to a hundredth of a cent below 100, else to a cent; a plus sign says that some calls have no price yet."""
     if amount is None:
         return UNKNOWN
+    if not amount:
+        return "$0" + ("+" if more else "")
     return (f"${amount:,.4f}" if amount < 100 else f"${amount:,.2f}") + ("+" if more else "")
 
 
@@ -129,11 +138,25 @@ def _hours(hours: Hours) -> str:
     return between(duration(hours.mean), duration(hours.pessimistic))
 
 
-def cap(limit: Cap) -> str:
-    """`none`, or its tokens and USD."""
-    parts = [f"{limit.tokens:,} tokens"] if limit.tokens is not None else []
-    parts += [f"${limit.usd:,.2f}"] if limit.usd is not None else []
-    return " and ".join(parts) or "none"
+def left(part: Part) -> str:
+    """What may still be spent: tokens, else USD."""
+    if (tokens_left := part.tokens_left) is not None:
+        return count(tokens_left)
+    return NONE if part.usd_left is None else money(part.usd_left)
+
+
+def left_words(part: Part) -> str:
+    """The cap itself, with the holds that take of it."""
+    if part.cap.tokens is None:
+        return "no cap" if part.cap.usd is None else f"of {money(part.cap.usd)}"
+    f = part.figures
+    reserved = f", {short(f.held_tokens + f.open_tokens)} held or open" if f.held_tokens + f.open_tokens else ""
+    second = "" if part.usd_left is None else f"; {money(part.usd_left)} of {money(part.cap.usd)}"
+    return f"of {short(part.cap.tokens)} tokens{reserved}{second}"
+
+
+def unpriced(figures: Figures) -> str:
+    return count(figures.unpriced_attempts) if figures.unpriced_attempts else NONE
 
 
 def failed(figures: Figures) -> str:
@@ -147,7 +170,7 @@ def held(figures: Figures) -> str:
     """Attempts without a word on their bill, and the most that they may have cost."""
     if not figures.held_attempts:
         return NONE
-    return f"{figures.held_attempts:,} · ≤ {short(figures.held_tokens)} tokens"
+    return f"{figures.held_attempts:,} · ≤ {short(figures.held_tokens)}"
 
 
 def endings(finish_reasons: Mapping[str, int]) -> str:
@@ -167,8 +190,13 @@ def status(failure: Failure) -> str:
 
 
 def projection_notes(part: Part) -> list[str]:
-    """What a projection rests on, and why a part of it is unknown."""
+    """What a projection rests on, why a part of it is unknown, and whether a cap will end it first."""
     p, sentences = part.projection, list(part.projection.unknown)
+    limit = "the cap" if part.dataset else "the cap of at least one dataset"
+    if p.fits_cap is Fit.NO:
+        sentences.append(f"This does not fit under {limit}: the run will stop there")
+    elif p.fits_cap is Fit.PERHAPS:
+        sentences.append(f"This may not fit under {limit}: the run would stop there")
     if p.hours is not None and part.pace is not None:
         sentences.append(f"The time is at the pace of the {PACE_MINUTES} minutes before {moment(part.pace.until)}")
     if p.borrowed:
@@ -180,7 +208,9 @@ def notes(part: Part) -> list[str]:
     """What must be known to read the sums of a part right, as sentences."""
     f, sentences = part.figures, []
     if f.failed_attempts:
-        spent = " and ".join((f"{count(f.failed_tokens)} tokens", money(f.failed_usd)))
+        tokens_told = "an unknown number of" if f.failed_tokens is None else f"{f.failed_tokens:,}"
+        usd_told = "an unknown cost" if f.failed_usd is None else money(f.failed_usd)
+        spent = f"{tokens_told} tokens and {usd_told}"
         sentences.append(f"{f.failed_attempts:,} billed attempts brought no answer: {spent}, in the sums above")
     if f.held_attempts:
         sentences.append(
