@@ -25,7 +25,7 @@ def ticks(top: float, most: int = 5, *, whole: bool = False) -> list[float]:
     step = nice_step(top, most)
     if whole:
         step = max(1.0, math.ceil(step))
-    return [n * step for n in range(math.ceil(top / step - 1e-9) + 1)]
+    return [n * step for n in range(max(1, math.ceil(top / step - 1e-9)) + 1)]
 
 
 def time_ticks(start: datetime, end: datetime) -> list[datetime]:

@@ -90,7 +90,7 @@ def _over_time(
     _poly(root, "polygon", "area", [(corners[0][0], floor), *corners, (corners[-1][0], floor)])
     _poly(root, "polyline", "line", corners)
     if cap is not None:
-        used = w.share(round(sums[-1] * 1000), round(cap * 1000))
+        used = w.share(sums[-1], cap)
         level = frame.up(cap) if near else svg.TOP
         svg.add(root, "line", "cap", x1=svg.LEFT, y1=level, x2=svg.WIDTH - svg.RIGHT, y2=level)
         label = f"cap {words(cap)}, {used} spent"

@@ -12,6 +12,7 @@ from eagle3gen.records import Verdict
 
 UNKNOWN = "?"
 NONE = "–"
+SMALLEST_USD = Decimal("0.0001")
 _SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 FITS = {Fit.YES: "fits", Fit.PERHAPS: "may not fit", Fit.NO: "does not fit"}
 
@@ -23,10 +24,11 @@ def count(value: int | None) -> str:
 
 def short(value: float) -> str:
     """Three digits and a letter: `1.25M`."""
+    rounded = float(f"{value:.3g}")
     for scale, letter in _SCALES:
-        if abs(value) >= scale:
-            return f"{value / scale:.3g}{letter}" if abs(value) < 1000 * scale else f"{value / scale:,.0f}{letter}"
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+        if rounded >= scale:
+            return f"{rounded / scale:,.10g}{letter}"
+    return f"{rounded:g}"
 
 
 def dollars(amount: float) -> str:
@@ -42,6 +44,8 @@ def money(amount: Decimal | None, *, more: bool = False) -> str:
         return UNKNOWN
     if not amount:
         return "$0" + ("+" if more else "")
+    if 0 < amount < SMALLEST_USD:
+        return f"<${SMALLEST_USD}" + ("+" if more else "")
     return (f"${amount:,.4f}" if amount < 100 else f"${amount:,.2f}") + ("+" if more else "")
 
 
@@ -70,7 +74,7 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def share(part: int, whole: int) -> str:
+def share(part: float, whole: float) -> str:
     """Percent; what is not nothing is never shown as 0, nor what is not all as 100."""
     if not whole:
         return NONE
