@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "stop",
     "audit": "audit",
     "reconcile": "reconcile",
+    "report": "report",
     "export": "export",
     "simulate": "simulate",
     "flower": "flower",
