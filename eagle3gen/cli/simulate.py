@@ -31,7 +31,7 @@ def _knobs(command: Callable[..., None]) -> Callable[..., None]:
     defaults = {field.name: field.default for field in fields(Options)}
     for name, knob in reversed(KNOBS.items()):
         flag = f"--{knob.flag}"
-        how: dict[str, Any] = {"default": defaults[name], "show_default": defaults[name] not in {None, ()}}
+        how: dict[str, Any] = {"default": defaults[name], "show_default": isinstance(defaults[name], str | int | float)}
         if knob.kind is not FLAG:
             how |= {"type": click.UNPROCESSED, "metavar": knob.kind.name.upper(), "multiple": knob.kind.repeated}
         names = (flag, name) if knob.kind is not FLAG else (f"{flag}/--no-{knob.flag}", name)

@@ -30,9 +30,9 @@ Floats = NDArray[np.float64]
 
 PSEUDO = 3
 """Invented calls that never end: they keep a handful of early answers from closing the tail."""
-Z = 2.0
+Z = 2.25
 """Standard deviations asked for above the expectation."""
-HALF_LIFE = 500
+HALF_LIFE = 750
 """A call weighs half of one that was opened when so many more had been opened and ended."""
 SETTLED_MAX = 12 * HALF_LIFE
 """Ended calls worth reading, the last opened: older ones weigh less than 1/4,096 each."""

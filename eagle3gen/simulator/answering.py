@@ -1,38 +1,47 @@
-"""The life of one call: read, routed, paid for, answered."""
+"""The life of one call: let in, read, routed, paid for, and given to what answers it."""
 
-import asyncio
 import hashlib
 import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
-from eagle3gen.simulator import defects, faults, replies
+from eagle3gen.simulator import defects, faults, vllm
 from eagle3gen.simulator.asked import read_asked
 from eagle3gen.simulator.books import Books
 from eagle3gen.simulator.call import Ask, Call
+from eagle3gen.simulator.errors import STATUS, Failure, Scene
 from eagle3gen.simulator.host import Host
 from eagle3gen.simulator.http import Request
+from eagle3gen.simulator.plain import PlainCall
 from eagle3gen.simulator.prompts import PromptCounter
-from eagle3gen.simulator.refusals import BadRequest, Refused, error
+from eagle3gen.simulator.refusals import BadRequest, Refused
 from eagle3gen.simulator.routing import candidates, in_turn
+from eagle3gen.simulator.stream import StreamedCall
 from eagle3gen.simulator.voice import Answer, Voice
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 CACHED_PART = (0.3, 0.95)
 """How much of a prompt is in the cache when some of it is."""
+CUT_PART = (0.2, 0.8)
+"""Where a host stops that stops too early."""
+FAILURES = ("status_429_text", "status_502", "inside_error")
+"""What `--fail-share` draws from."""
 
 
 class Answering:
-    """Answers calls, and writes them into the books."""
+    """Lets calls in, and has them answered."""
 
-    def __init__(self, books: Books, voice: Voice, counter: PromptCounter) -> None:
+    def __init__(self, books: Books, voice: Voice, counter: PromptCounter, refuse_all: Callable[[float], None]) -> None:
         self._books = books
         self._voice = voice
         self._counter = counter
+        self._refuse_all = refuse_all
+        """Refuses connections for so many seconds."""
         self._asked: Counter[bytes] = Counter()
         self._ids = random.Random(f"ids {books.options.seed}")  # noqa: S311  not for secrets
 
@@ -42,89 +51,105 @@ class Answering:
         key = books.account.key(secret)
         books.bill.begin(key.label)
         request.generation_id = self._generation_id()
+        if (failure := books.limits.for_key(books.options, key.label)) is not None:
+            self._turn_away(request, key.label, failure)
+            return
         try:
             asked = read_asked(request.body, books.options.models)
-            prompt_tokens = self._count(asked.messages, asked.tools)
+            prompt_ids = self._prompt_ids(asked.messages, asked.tools)
             hosts = candidates(books.options.hosts, asked)
-            books.account.check(key, books.options, hosts, prompt_tokens, asked.limit)
+            books.account.check(key, books.options, hosts, len(prompt_ids), asked.limit)
         except Refused as refused:
-            books.bill.fail(key.label)
-            request.reply(refused.code, refused.body, refused.headers)
+            self._turn_away(request, key.label, Failure(refused.code, refused.body, refused.headers))
             return
         digest = hashlib.sha256(request.body).digest()
         self._asked[digest] += 1
         times = self._asked[digest]
-        rng = random.Random(f"{books.options.seed} {digest.hex()} {times}")  # noqa: S311  not for secrets
-        conversation = hashlib.sha256(orjson.dumps([asked.messages, asked.tools])).digest()
         ask = Ask(
-            request, key, request.generation_id, time.time(), asked, prompt_tokens, digest, conversation, times, rng
+            request=request,
+            key=key,
+            id=request.generation_id,
+            begun=time.time(),
+            asked=asked,
+            prompt_tokens=len(prompt_ids),
+            digest=digest,
+            conversation=hashlib.sha256(orjson.dumps([asked.messages, asked.tools])).digest(),
+            times=times,
+            rng=random.Random(f"{books.options.seed} {digest.hex()} {times}"),  # noqa: S311  not for secrets
+            dialect=books.options.dialect,
+            prompt_ids=prompt_ids if asked.wants_ids else None,
         )
-        if rng.random() < books.options.fail_share:
-            self._fail(ask)
-            return
-        self._serve(ask, in_turn(hosts, asked.wishes, rng)[0])
+        self._route(ask, in_turn(hosts, asked.wishes, ask.rng))
 
-    def _count(self, messages: list[dict[str, object]], tools: list[dict[str, object]]) -> int:
+    def _prompt_ids(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> list[int]:
         try:
-            return self._counter.count(messages, tools)
+            return self._counter.ids(messages, tools)
         except Exception as fault:  # whatever a client sends is its fault, and is answered
             raise BadRequest(f"invalid request: {fault}") from fault
 
     def _generation_id(self) -> str:
         return f"gen-{int(time.time())}-{''.join(self._ids.choices(ALPHABET, k=20))}"
 
-    def _serve(self, ask: Ask, host: Host) -> None:
+    def _turn_away(self, request: Request, key: str, failure: Failure, host: str | None = None) -> None:
+        """End a call by an unbilled error."""
+        self._books.bill.fail(key, host)
+        if self._books.options.dialect == vllm.NAME:
+            failure = vllm.failure(failure)
+        request.reply(failure.status, failure.body, failure.headers)
+
+    def _route(self, ask: Ask, hosts: list[Host]) -> None:
+        """Give a call to the first host that takes it, and let it meet its faults there."""
+        books, label = self._books, ask.key.label
+        found = books.limits.first_free(books.options, hosts, fallbacks=ask.asked.wishes.allow_fallbacks)
+        if isinstance(found, Failure):
+            self._turn_away(ask.request, label, found)
+            return
+        full = books.limits.in_pool(books.options, found, books.bill.total.open - 1)
+        if full is not None:
+            self._turn_away(ask.request, label, full)
+            return
+        books.bill.send(found.name)
+        met = self._met(ask, found)
+        end = next((name for name in met if name in STATUS), None)
+        if end is not None:
+            scene = Scene(found.name, ask.asked.model, ask.prompt_tokens, ask.rng)
+            self._turn_away(ask.request, label, STATUS[end](scene), found.name)
+        elif "outage" in met:
+            books.bill.fail(label, found.name)
+            ask.request.reset()
+            self._refuse_all(books.options.outage_seconds)
+        else:
+            self._serve(ask, found, met)
+
+    def _met(self, ask: Ask, host: Host) -> frozenset[str]:
         options, rng = self._books.options, ask.rng
-        self._books.bill.send(host.name)
-        met = faults.met(options.fault, host.name, rng)
+        if rng.random() < options.fail_share:
+            return frozenset({rng.choice(FAILURES)})
+        met = faults.met(options.faults, options.fault_share, options.fault, host.name, rng)
+        return defects.possible(met, ask.asked)
+
+    def _serve(self, ask: Ask, host: Host, met: frozenset[str]) -> None:
+        options, rng = self._books.options, ask.rng
         cached = 0
         if rng.random() < options.cached_share:
             cached = int(ask.prompt_tokens * rng.uniform(*CACHED_PART))
         fee = options.byok_fee if options.byok else None
         call = Call(ask, host, met, self._answer(ask, host, met), cached, fee)
-        ask.request.begin()
         seconds = options.latency_seconds * rng.uniform(1 - options.latency_spread, 1 + options.latency_spread)
-        self._wait(ask.request, asyncio.get_running_loop().time() + seconds, lambda: self._end(call))
+        if ask.asked.stream:
+            StreamedCall(self._books, call, seconds, self._voice).start()
+        else:
+            PlainCall(self._books, call, seconds).start()
 
     def _answer(self, ask: Ask, host: Host, met: frozenset[str]) -> Answer:
         options, rng, asked = self._books.options, ask.rng, ask.asked
         # Lognormal with the mean that was asked for.
         mu = math.log(options.mean_tokens) - options.spread**2 / 2
-        calls_tools = rng.random() < options.tool_share and asked.may_call_tools
+        wants_tools = rng.random() < options.tool_share or bool(met & defects.NEED_CALLS)
         tokens = max(4, int(rng.lognormvariate(mu, options.spread)))
         limit = min(asked.limit, host.max_completion_tokens)
-        tools = asked.tools if calls_tools else ()
+        if "cut_short" in met:
+            limit = max(1, min(limit, int(tokens * rng.uniform(*CUT_PART))))
+        tools = asked.tools if wants_tools and asked.may_call_tools else ()
         answer = self._voice.answer(rng, tokens, limit, tools, asked.earlier_calls, met)
         return defects.shown(answer, met, rng, self._voice)
-
-    def _wait(self, request: Request, due: float, done: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
-        if due - loop.time() <= self._books.options.pulse_seconds:
-            loop.call_at(due, done)
-            return
-
-        def pulse() -> None:
-            request.pulse()
-            self._wait(request, due, done)
-
-        loop.call_later(self._books.options.pulse_seconds, pulse)
-
-    def _end(self, call: Call) -> None:
-        """Charge an answer, and send it to whoever still listens."""
-        if self._books.closed:
-            return
-        # A plain call runs on and is billed in full when its client has gone.
-        self._books.enter(call)
-        call.ask.request.finish(replies.completion(call))
-
-    def _fail(self, ask: Ask) -> None:
-        kind = ask.rng.choice(["429", "502", "inside"])
-        self._books.bill.fail(ask.key.label)
-        if kind == "429":
-            body = error(429, "Provider returned error", provider_name="Chutes", raw="rate limited upstream")
-            ask.request.reply(429, body, {"Retry-After": "1"})
-        elif kind == "502":
-            ask.request.reply(502, error(502, "Provider returned error", provider_name="Inceptron"))
-        else:
-            ask.request.begin()
-            ask.request.finish(error(503, "There is no available model provider"))

@@ -27,6 +27,12 @@ class Asked:
     wishes: Wishes = ANY_HOST
     parameters: frozenset[str] = frozenset()
     """Names of the fields that a host has to understand."""
+    stream: bool = False
+    wants_usage: bool = False
+    """`stream_options.include_usage`, which OpenRouter ignores and vLLM obeys."""
+    wants_ids: bool = False
+    """`return_token_ids`, of vLLM."""
+    wants_logprobs: bool = False
 
     @property
     def earlier_calls(self) -> int:
@@ -49,6 +55,8 @@ def read_asked(raw: bytes, models: tuple[str, ...] = ()) -> Asked:
         raise BadRequest("tool_calls must be a list of calls")
     if not _objects(tools) or not all(_is_function(tool) for tool in tools):
         raise BadRequest("tools must be a list of functions with names")
+    if not isinstance(body.get("stream_options") or {}, dict):
+        raise BadRequest("stream_options must be an object")
     limit = _limit(body)
     return Asked(
         model=_model(body, models),
@@ -59,6 +67,10 @@ def read_asked(raw: bytes, models: tuple[str, ...] = ()) -> Asked:
         limit_told=limit is not None,
         wishes=read_wishes(body.get("provider")),
         parameters=frozenset(name for name in PARAMETERS if body.get(name)),
+        stream=body.get("stream") is True,
+        wants_usage=(body.get("stream_options") or {}).get("include_usage") is True,
+        wants_ids=body.get("return_token_ids") is True,
+        wants_logprobs=body.get("logprobs") is True,
     )
 
 

@@ -67,6 +67,8 @@ class Bill:
     by_host: dict[str, Tally] = field(default_factory=dict)
     doubled: int = 0
     """Answers to a conversation that had been answered before."""
+    edge: int = 0
+    """Requests that the edge turned away."""
     _answered: Counter[bytes] = field(default_factory=Counter)
 
     def begin(self, key: str) -> None:
@@ -96,6 +98,7 @@ class Bill:
         return {
             **self.total.as_json(),
             "doubled": self.doubled,
+            "edge": self.edge,
             "by_key": {name: tally.as_json() for name, tally in self.by_key.items()},
             "by_host": {name: tally.as_json() for name, tally in self.by_host.items()},
         }

@@ -7,6 +7,7 @@ from eagle3gen.simulator.account import Account
 from eagle3gen.simulator.bill import Bill
 from eagle3gen.simulator.call import Call
 from eagle3gen.simulator.generation import Generation, Records
+from eagle3gen.simulator.limits import Limits
 from eagle3gen.simulator.numbers import plain
 from eagle3gen.simulator.options import Options
 from eagle3gen.simulator.replies import charged
@@ -22,8 +23,13 @@ class Books:
     bill: Bill = field(default_factory=Bill)
     account: Account = field(default_factory=Account)
     records: Records = field(default_factory=Records)
+    limits: Limits = field(default_factory=Limits)
     closed: bool = False
     """Once closed, no call is answered any more: the truth file is complete."""
+
+    def leave_out(self, call: Call) -> None:
+        """One call that has ended in an unbilled error."""
+        self.bill.fail(call.ask.key.label, call.host.name)
 
     def enter(self, call: Call) -> None:
         """One call that has ended and is charged."""
@@ -45,6 +51,7 @@ class Books:
                 "host": generation.host,
                 "key": generation.key,
                 "faults": sorted(call.faults),
+                "streamed": generation.streamed,
                 "cancelled": generation.cancelled,
                 "body_sha256": ask.digest.hex(),
                 "asked": ask.times,
@@ -62,7 +69,7 @@ def _generation(call: Call) -> Generation:
         conversation=ask.conversation,
         begun=ask.begun,
         ended=time.time(),
-        streamed=False,
+        streamed=ask.asked.stream,
         cancelled=not ask.request.listening,
         finish=answer.finish,
         prompt_tokens=ask.prompt_tokens,

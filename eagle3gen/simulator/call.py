@@ -1,10 +1,12 @@
 """One call that a host was asked to answer."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eagle3gen.simulator.account import Key
 from eagle3gen.simulator.asked import Asked
+from eagle3gen.simulator.faults import ERRORS, TRANSPORT
 from eagle3gen.simulator.host import Host, Price
 from eagle3gen.simulator.http import Request
 from eagle3gen.simulator.voice import Answer
@@ -32,6 +34,9 @@ class Ask:
     times: int
     """How often this very body has come, with this time."""
     rng: random.Random
+    dialect: str = "openrouter"
+    prompt_ids: Sequence[int] | None = None
+    """Only for a client that wants them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,13 @@ class Call:
     faults: frozenset[str]
     answer: Answer
     cached_tokens: int
-    charged_share: float | None
+    charged_share: float | None = None
     """Under the client's own key at the host: the share of the price that is charged as a fee. None: all of it."""
+
+    @property
+    def end(self) -> str | None:
+        """The fault that this call ends with in place of an answer."""
+        return next((name for name in self.faults if name in TRANSPORT or name in ERRORS), None)
 
     @property
     def model(self) -> str:

@@ -23,6 +23,7 @@ def control(books: Books, method: str, path: str, body: bytes) -> Mapping[str, A
         if (method, path) == ("POST", "/knobs"):
             values = changed(KNOBS, told)
             books.options = replace(books.options, **values)
+            books.limits.turned = books.limits.clock()
             return {"changed": sorted(told)}
     except (BadKnob, orjson.JSONDecodeError) as error:
         raise BadRequest(str(error)) from error

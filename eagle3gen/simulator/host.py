@@ -41,6 +41,8 @@ class Host:
     context_length: int = 262_144
     max_completion_tokens: int = 262_144
     parameters: tuple[str, ...] = PARAMETERS
+    cancels: bool = True
+    """Whether it stops, and bills, when the client of a stream goes."""
 
     @property
     def slug(self) -> str:

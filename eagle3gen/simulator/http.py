@@ -1,6 +1,8 @@
 """A small HTTP/1.1 server: one protocol object per connection, no task per request."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -8,6 +10,7 @@ from types import MappingProxyType
 import httptools
 
 PULSE = b"\n         \n"
+NO_LINGER = struct.pack("ii", 1, 0)
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 REASONS = {
     200: "OK",
@@ -16,9 +19,14 @@ REASONS = {
     402: "Payment Required",
     403: "Forbidden",
     404: "Not Found",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
     502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
 }
 
 
@@ -40,14 +48,18 @@ class Request:
         """Whether the client is still there."""
         return not self.connection.gone
 
+    def when_gone(self, tell: Callable[[], None] | None) -> None:
+        """Call `tell` when the client goes before it has its answer; None: nobody needs to know any more."""
+        self.connection.tell_gone = tell
+
     def reply(self, status: int, body: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """A whole answer at once."""
         self._head(status, {"Content-Length": str(len(body)), **headers}, body)
         self.connection.answered()
 
-    def begin(self) -> None:
-        """Commit to 200 before the outcome is known, and send the first blanks."""
-        self._head(200, {"Transfer-Encoding": "chunked"}, _chunk(PULSE))
+    def begin(self, first: bytes = PULSE, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        """Commit to 200 before the outcome is known, and send what comes first."""
+        self._head(200, {"Transfer-Encoding": "chunked", **headers}, _chunk(first) if first else b"")
 
     def _head(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         named = {"Content-Type": "application/json"}
@@ -56,14 +68,23 @@ class Request:
         lines = "".join(f"{name}: {value}\r\n" for name, value in {**named, **headers}.items())
         self.connection.write(f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}\r\n{lines}\r\n".encode() + body)
 
-    def pulse(self) -> None:
-        """Blanks that keep the connection alive."""
-        self.connection.write(_chunk(PULSE))
+    def send(self, data: bytes) -> None:
+        """More of an answer that was begun."""
+        self.connection.write(_chunk(data))
 
-    def finish(self, body: bytes) -> None:
+    def send_split(self, data: bytes) -> None:
+        """The same in two chunks, cut inside of its first character that has several bytes."""
+        at = next((at for at, byte in enumerate(data) if byte >= 0x80), 0)
+        self.connection.write((_chunk(data[: at + 1]) + _chunk(data[at + 1 :])) if at else _chunk(data))
+
+    def finish(self, body: bytes = b"") -> None:
         """The rest of an answer that was begun."""
-        self.connection.write(_chunk(body) + b"0\r\n\r\n")
+        self.connection.write((_chunk(body) if body else b"") + b"0\r\n\r\n")
         self.connection.answered()
+
+    def reset(self) -> None:
+        """Break the connection as a crash does: the client gets a reset, not an end."""
+        self.connection.reset()
 
 
 def _chunk(data: bytes) -> bytes:
@@ -77,6 +98,7 @@ class Connection(asyncio.Protocol):
     handle: Callable[[Request], None]
     transport: asyncio.Transport | None = None
     gone: bool = False
+    tell_gone: Callable[[], None] | None = None
     _parser: httptools.HttpRequestParser | None = None
     _url: bytes = b""
     _headers: dict[str, str] = field(default_factory=dict)
@@ -90,6 +112,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         self.gone = True
         self._parser = None  # it refers to this object
+        tell, self.tell_gone = self.tell_gone, None
+        if tell is not None:
+            tell()
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self.transport is None:
@@ -127,6 +152,15 @@ class Connection(asyncio.Protocol):
         if not self.gone and self.transport is not None:
             self.transport.write(data)
 
+    def reset(self) -> None:
+        if self.transport is None or self.gone:
+            return
+        self.tell_gone = None
+        # Without lingering, closing sends a reset: what the kernel still holds is thrown away.
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.transport.abort()
+
     def answered(self) -> None:
+        self.tell_gone = None
         if not self._keep_alive and self.transport is not None:
             self.transport.close()

@@ -108,6 +108,7 @@ def one_of(name: str, *words: str) -> Kind:
 SHARE = Kind("share", _number(0, 1))
 SECONDS = Kind("seconds", _number(0))
 COUNT = Kind("n", _whole(0))
+AT_LEAST_ONE = Kind("n", _whole(1))
 TOKENS = Kind("tokens", _whole(8))
 PORT = Kind("port", _whole(0, 65_535))
 SEED = Kind("n", _whole(-(2**63)))

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated, get_type_hints
 
 from eagle3gen.simulator import knobs
-from eagle3gen.simulator.faults import SHARES, Shares
+from eagle3gen.simulator.faults import GROUPS, MIX, NO_FAULTS, SHARES, Mix, Shares
 from eagle3gen.simulator.host import HOSTS, Host
+from eagle3gen.simulator.hosts import HOST_FILE
 from eagle3gen.simulator.knobs import Knob
+from eagle3gen.simulator.rates import RATES, Rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +19,15 @@ class Options:
 
     tokenizer: Path
     truth: Path | None = None
-    hosts: tuple[Host, ...] = HOSTS
 
     port: Annotated[int, Knob("port", knobs.PORT, "Where it listens; 0 is a free one.", fixed=True)] = 0
     seed: Annotated[int, Knob("seed", knobs.SEED, "Same seed and requests, same answers.", fixed=True)] = 0
     api_key: Annotated[str | None, Knob("api-key", knobs.TEXT, "Refuse every other key.")] = None
     models: Annotated[tuple[str, ...], Knob("model", knobs.WORDS, "Serve this model only; may be repeated.")] = ()
+
+    hosts: Annotated[
+        tuple[Host, ...], Knob("hosts", HOST_FILE, "Hosts of a TOML file in place of the usual three.")
+    ] = HOSTS
 
     latency_seconds: Annotated[float, Knob("latency", knobs.SECONDS, "Mean seconds per answer.")] = 2.0
     latency_spread: Annotated[float, Knob("latency-spread", knobs.SHARE, "A call takes so much more or less.")] = 0.3
@@ -33,10 +38,46 @@ class Options:
     spread: Annotated[float, Knob("spread", knobs.SIGMA, "Sigma of the lengths.")] = 0.75
     tool_share: Annotated[float, Knob("tool-share", knobs.SHARE, "Chance to call tools that were sent.")] = 0.6
     fail_share: Annotated[float, Knob("fail-share", knobs.SHARE, "Share of passing errors, unbilled.")] = 0.0
+    faults: Annotated[
+        Mix, Knob("faults", MIX, f"Calls meet a fault of a group ({', '.join(GROUPS)}), or of a TOML file.")
+    ] = NO_FAULTS
+    fault_share: Annotated[
+        float, Knob("fault-share", knobs.SHARE, "Share of calls that meet a fault of the group.")
+    ] = 0.1
     fault: Annotated[
         Shares,
         Knob("fault", SHARES, "Share of calls that meet a fault: FAULT=SHARE, or HOST:FAULT=SHARE; may be repeated."),
     ] = ()
+
+    outage_seconds: Annotated[
+        float, Knob("outage", knobs.SECONDS, "How long connections are refused after the fault of that name.")
+    ] = 1.0
+    tokens_per_event: Annotated[
+        int, Knob("tokens-per-event", knobs.AT_LEAST_ONE, "Tokens in one event of a stream.")
+    ] = 3
+    dialect: Annotated[
+        str, Knob("dialect", knobs.one_of("name", "openrouter", "vllm"), "Whose API it speaks: openrouter or vllm.")
+    ] = "openrouter"
+
+    rate_limit: Annotated[int, Knob("rate-limit", knobs.COUNT, "Calls a minute and key; 0: no limit.")] = 0
+    rate_window_seconds: Annotated[
+        float, Knob("rate-window", knobs.SECONDS, "How long the minute of --rate-limit is.")
+    ] = 60.0
+    host_rate: Annotated[
+        Rates, Knob("host-rate", RATES, "Calls a minute at a host, then 429: HOST=N, or N for each; may be repeated.")
+    ] = ()
+    pool: Annotated[
+        int, Knob("pool", knobs.COUNT, "Calls open at all hosts, then 429 of a shared pool; 0: no limit.")
+    ] = 0
+    busy_after_seconds: Annotated[
+        float,
+        Knob("busy-after", knobs.SECONDS, "When everything begins to be 429, after the start or a turn of knobs."),
+    ] = 0.0
+    busy_seconds: Annotated[float, Knob("busy", knobs.SECONDS, "How long everything is 429; 0: never.")] = 0.0
+    edge_burst: Annotated[
+        int, Knob("edge-burst", knobs.COUNT, "Calls within a second, then the edge answers 1015; 0: never.")
+    ] = 0
+    edge_seconds: Annotated[float, Knob("edge-seconds", knobs.SECONDS, "How long it does so.")] = 10.0
 
     generation_delay_seconds: Annotated[
         float,

@@ -25,13 +25,15 @@ class PromptCounter:
         self._vocabulary = vocabulary
 
     def count(self, messages: list[Any], tools: list[Any]) -> int:
-        """Prompt tokens. Raises TemplateError or another ValueError for what cannot be rendered."""
+        """How many tokens a prompt has; raises as `ids` does."""
+        return len(self.ids(messages, tools))
+
+    def ids(self, messages: list[Any], tools: list[Any]) -> list[int]:
+        """Prompt ids. Raises TemplateError or another ValueError for what cannot be rendered."""
         more: dict[str, Any] = {"tools": in_order(tools) if tools else None}
         if tools and (declared := declare(tools)) is not None:
             more["tools_ts_str"] = declared
-        return self._vocabulary.count_prompt(
-            self._template.render(messages=messages, add_generation_prompt=True, **more)
-        )
+        return self._vocabulary.prompt_ids(self._template.render(messages=messages, add_generation_prompt=True, **more))
 
 
 def _to_json(value: Any, **how: Any) -> str:

@@ -4,13 +4,13 @@ from decimal import Decimal
 from typing import Any
 
 from eagle3gen.simulator.call import Call
-from eagle3gen.simulator.numbers import dumps
+from eagle3gen.simulator.voice import Answer
 
 
-def completion(call: Call) -> bytes:
+def completion(call: Call) -> dict[str, Any]:
     """The body of a successful call."""
     answer = call.answer
-    body = {
+    body: dict[str, Any] = {
         "id": call.ask.id,
         "object": "chat.completion",
         "created": int(call.ask.begun),
@@ -29,13 +29,13 @@ def completion(call: Call) -> bytes:
     }
     if "no_usage" not in call.faults:
         body["usage"] = usage(call)
-    return dumps(body)
+    return body
 
 
 def _message(call: Call) -> dict[str, Any]:
     answer = call.answer
     message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": None}
-    if answer.content is None and (not answer.calls or answer.finish == "length"):
+    if answer.content is None and not answer.null and (not answer.calls or answer.finish == "length"):
         message["content"] = ""
     message["reasoning"] = answer.reasoning
     if answer.calls:
@@ -48,11 +48,19 @@ def _message(call: Call) -> dict[str, Any]:
             }
             for index, tool in enumerate(answer.calls)
         ]
-    if answer.reasoning is not None:
-        message["reasoning_details"] = [
-            {"type": "reasoning.text", "text": answer.reasoning, "format": "unknown", "index": 0}
-        ]
+    if (details := reasoning_details(answer)) is not None:
+        message["reasoning_details"] = [details]
     return message
+
+
+def reasoning_details(answer: Answer) -> dict[str, Any] | None:
+    """The one item of a list of them."""
+    if answer.hidden is not None:
+        kind, field, value = answer.hidden
+        return {"type": kind, field: value, "format": "openai-responses-v1", "index": 0}
+    if answer.reasoning is None:
+        return None
+    return {"type": "reasoning.text", "text": answer.reasoning, "format": "unknown", "index": 0}
 
 
 def usage(call: Call) -> dict[str, Any]:

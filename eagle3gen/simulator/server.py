@@ -9,11 +9,13 @@ from typing import Any
 
 import uvloop
 
+from eagle3gen.simulator import vllm
 from eagle3gen.simulator.answering import Answering
 from eagle3gen.simulator.books import Books
 from eagle3gen.simulator.control import control
-from eagle3gen.simulator.http import Connection, Request
-from eagle3gen.simulator.lookups import look_up
+from eagle3gen.simulator.door import Door
+from eagle3gen.simulator.http import Request
+from eagle3gen.simulator.lookups import MODELS, look_up
 from eagle3gen.simulator.numbers import dumps
 from eagle3gen.simulator.options import Options
 from eagle3gen.simulator.prompts import PromptCounter
@@ -22,7 +24,6 @@ from eagle3gen.simulator.tokenizer import Vocabulary
 from eagle3gen.simulator.truth import Truth
 from eagle3gen.simulator.voice import Voice
 
-BACKLOG = 8192
 PREFIXES = ("/api/v1", "/v1")
 OWN = ("/simulator", "/_sim")
 """Where the simulator's own addresses are; they need no key."""
@@ -34,24 +35,33 @@ class Simulator:
 
     def __init__(self, options: Options) -> None:
         self.books = Books(options, Truth(options.truth))
+        self.door = Door(self.handle)
         vocabulary = Vocabulary(options.tokenizer)
-        self._answering = Answering(self.books, Voice(vocabulary), PromptCounter(options.tokenizer, vocabulary))
+        counter = PromptCounter(options.tokenizer, vocabulary)
+        self._answering = Answering(self.books, Voice(vocabulary), counter, self.door.shut)
 
     def handle(self, request: Request) -> None:
         """Answer one request, now or later."""
         try:
             if (own := _below(request.path, OWN)) is not None:
                 request.reply(200, dumps(control(self.books, request.method, own, request.body)))
+            elif (failure := self.books.limits.at_edge(self.books.options)) is not None:
+                self.books.bill.edge += 1
+                request.reply(failure.status, failure.body, failure.headers)
             else:
                 self._serve(request, self._secret(request))
         except Refused as refused:
             request.reply(refused.code, refused.body, refused.headers)
 
     def _serve(self, request: Request, secret: str) -> None:
-        path = _below(request.path, PREFIXES)
+        """Answer a request of a client."""
+        path, vllm_like = _below(request.path, PREFIXES), self.books.options.dialect == vllm.NAME
         if (request.method, path) == ("POST", "/chat/completions"):
             self._answering.take(request, secret)
-        elif request.method == "GET" and path is not None:
+        elif vllm_like and (request.method, path) == ("GET", "/models"):
+            longest = max(host.context_length for host in self.books.options.hosts)
+            request.reply(200, dumps(vllm.models(self.books.options.models or MODELS, longest)))
+        elif request.method == "GET" and path is not None and not vllm_like:
             key = self.books.account.key(secret)
             request.reply(200, dumps(look_up(self.books, path, request.query, key)))
         else:
@@ -76,17 +86,16 @@ async def serve(options: Options, ready: Callable[[dict[str, Any]], None], ended
     Raises OSError for a port that is taken and a truth file that cannot be written.
     """
     simulator = Simulator(options)
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(simulator.handle), "127.0.0.1", options.port, backlog=BACKLOG)
+    await simulator.door.open(options.port)
     try:
         # Not before the port is ours: another simulator there may be writing the same file.
         simulator.books.truth.open()
-        port = server.sockets[0].getsockname()[1]
-        ready({"url": f"http://127.0.0.1:{port}/api/v1", "seed": options.seed, "truth": str(options.truth or "")})
+        url = f"http://127.0.0.1:{simulator.door.port}/api/v1"
+        ready({"url": url, "seed": options.seed, "truth": str(options.truth or "")})
         await simulator.books.truth.keep(ended)
     finally:
         simulator.books.closed = True
-        server.close()
+        simulator.door.close()
 
 
 def main(options: Options, ready: Callable[[dict[str, Any]], None], *, until_stdin_closes: bool = False) -> None:

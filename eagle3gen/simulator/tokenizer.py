@@ -1,6 +1,7 @@
 """The simulator's own reading of a tokenizer folder: `tokenizer.json` by the tokenizers library."""
 
 import base64
+import codecs
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -56,12 +57,29 @@ class Vocabulary:
                 run = []
         return "".join([*parts, b"".join(run).decode("utf-8", "replace")])
 
-    def count_prompt(self, rendered: str) -> int:
-        """Tokens of a rendered prompt, control strings active."""
+    def prompt_ids(self, rendered: str) -> list[int]:
+        """Ids of a rendered prompt, control strings active."""
         # Handing over hundreds of names costs more than most prompts do.
         active = self._all if UNNAMED in rendered else self._named
         parts = [rendered] if len(rendered) <= RUN else _parts(rendered)
-        return sum(len(self._prompts.encode(p, allowed_special=active, disallowed_special=())) for p in parts)
+        ids: list[int] = []
+        for part in parts:
+            ids += self._prompts.encode(part, allowed_special=active, disallowed_special=())
+        return ids
+
+    def pieces(self, ids: Sequence[int], size: int) -> list[tuple[str, int]]:
+        """The text of ordinary ids as it grows by `size` ids at a time, with how many ids were used.
+
+        A character that is not complete waits for the rest of its bytes.
+        """
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        pieces = []
+        for start in range(0, len(ids), size):
+            end = min(start + size, len(ids))
+            text = decode(b"".join(map(self._bytes.__getitem__, ids[start:end])), final=end == len(ids))
+            if text:
+                pieces.append((text, end))
+        return pieces
 
 
 def _parts(text: str) -> Iterator[str]:

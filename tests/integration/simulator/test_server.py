@@ -6,7 +6,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from eagle3gen.simulator.options import HOSTS
+from eagle3gen.simulator.host import HOSTS
 from eagle3gen.simulator.tokenizer import Vocabulary
 from eagle3gen.tokens.loading import folder_of
 

@@ -64,7 +64,7 @@ def test_short_answers_that_end_first_do_not_mislead(now) -> None:
 
 
 def test_room_for_the_truth_is_left_in_nearly_every_snapshot() -> None:
-    """300 snapshots of fleets with some hundred calls open: z = 2 fails in a few of a hundred at the very most."""
+    """300 snapshots of fleets with some hundred calls open: it fails in a few of a hundred at the very most."""
     misses = 0
     for seed in range(300):
         rng = np.random.default_rng([seed, 7])
@@ -83,11 +83,11 @@ def test_the_forecast_is_of_use_once_the_tail_has_been_seen() -> None:
 
 
 def test_answers_that_grow_longer_are_noticed() -> None:
-    """The later half of the calls is twice as long: what counts is what the youngest calls say."""
-    tokens, rates = lognormal(3, 6_000, spread=0.5, mu=7.2)
-    tokens = np.minimum(np.where(np.arange(6_000) < 4_000, tokens, 2 * tokens), MAX_TOKENS)
-    seen, truth = snapshot(tokens, rates, np.arange(6_000) / 20, 300.0)
-    assert forecast(seen, half_life=np.inf, z=0).call_tokens < 0.8 * tokens[4_000:].mean()
+    """The later 3,000 of 7,000 calls are twice as long: what counts is what the youngest calls say."""
+    tokens, rates = lognormal(3, 7_000, spread=0.5, mu=7.2)
+    tokens = np.minimum(np.where(np.arange(7_000) < 4_000, tokens, 2 * tokens), MAX_TOKENS)
+    seen, truth = snapshot(tokens, rates, np.arange(7_000) / 20, 350.0)
+    assert forecast(seen, half_life=np.inf, z=0).call_tokens < 0.85 * tokens[4_000:].mean()
     assert forecast(seen, z=0).call_tokens > 0.93 * tokens[4_000:].mean()
     assert forecast(seen).open_tokens > truth
 

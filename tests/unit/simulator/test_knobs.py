@@ -3,11 +3,8 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from eagle3gen.simulator import knobs
-from eagle3gen.simulator.faults import FAULTS, met, read_shares
 from eagle3gen.simulator.knobs import BadKnob, changed
 from eagle3gen.simulator.options import KNOBS, Options
 
@@ -87,44 +84,3 @@ def test_every_knob_reads_its_own_default(tmp_path) -> None:
 def test_every_knob_has_its_own_flag_and_says_what_it_is() -> None:
     assert len({knob.flag for knob in KNOBS.values()}) == len(KNOBS)
     assert all(knob.says.endswith(".") for knob in KNOBS.values())
-
-
-def test_shares_of_faults_are_for_all_hosts_or_for_one() -> None:
-    assert read_shares(["count_drift=0.5", "Moonshot AI:no_cost=1"]) == (
-        ("all", "count_drift", 0.5),
-        ("Moonshot AI", "no_cost", 1.0),
-    )
-
-
-@pytest.mark.parametrize("told", ["x=1", "Chutes:x=1", "no_cost", "no_cost=2", "no_cost=x", "no_cost="])
-def test_a_fault_that_is_wrongly_written_is_refused(told) -> None:
-    with pytest.raises(BadKnob):
-        read_shares(told)
-
-
-def draws(shares, host: str = "A", count: int = 400) -> list[frozenset[str]]:
-    import random
-
-    return [met(read_shares(shares), host, random.Random(n)) for n in range(count)]
-
-
-def test_a_host_has_its_own_share_of_a_fault() -> None:
-    shares = ["no_cost=1", "A:no_cost=0", "A:no_usage=1"]
-    assert set(draws(shares, "A")) == {frozenset({"no_usage"})}
-    assert set(draws(shares, "B")) == {frozenset({"no_cost"})}
-
-
-@given(st.sampled_from(sorted(FAULTS)), st.sampled_from([0.1, 0.5, 0.9]))
-def test_a_fault_is_met_about_as_often_as_its_share_says(name, share) -> None:
-    hits = sum(name in hit for hit in draws([f"{name}={share}"]))
-    assert abs(hits / 400 - share) < 0.1
-
-
-def test_faults_are_drawn_each_by_itself() -> None:
-    seen = set(draws(["no_cost=0.5", "count_drift=0.5"]))
-    assert seen == {
-        frozenset(),
-        frozenset({"no_cost"}),
-        frozenset({"count_drift"}),
-        frozenset({"no_cost", "count_drift"}),
-    }

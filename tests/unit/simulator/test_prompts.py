@@ -85,4 +85,4 @@ def test_what_the_template_refuses_is_refused(counter) -> None:
 def test_templates_find_what_transformers_gives_them(tmp_path, vocabulary, template, text) -> None:
     (tmp_path / "chat_template.jinja").write_text(template, "utf-8")
     counter = PromptCounter(tmp_path, vocabulary)
-    assert counter.count([{"role": "user", "content": "é<"}], []) == vocabulary.count_prompt(text)
+    assert counter.count([{"role": "user", "content": "é<"}], []) == len(vocabulary.prompt_ids(text))

@@ -1,6 +1,7 @@
 """The JSON that the simulator answers with, and the numbers in it."""
 
 import json
+import random
 from decimal import Decimal
 
 import pytest
@@ -17,7 +18,7 @@ shares = st.floats(0, 1)
 
 
 def read(call) -> dict:
-    return json.loads(replies.completion(call), parse_float=Decimal)
+    return json.loads(dumps(replies.completion(call)), parse_float=Decimal)
 
 
 @given(counts, st.integers(0, 300), st.sampled_from(HOSTS), shares)
@@ -64,7 +65,7 @@ def test_the_dated_name_of_the_model_is_told(called, asked, told) -> None:
 )
 def test_an_answer_without_content_says_nothing_or_null(called, voice, finish, calls, content) -> None:
     tools = [{"function": {"name": "f"}}]
-    made = voice.answer(__import__("random").Random(1), 20, 1000, tools).calls if calls else []
+    made = voice.answer(random.Random(1), 20, 1000, tools).calls if calls else []
     message = read(called(finish=finish, content=None, calls=made))["choices"][0]["message"]
     assert message["content"] == content
     assert len(message.get("tool_calls", ())) == len(made)
