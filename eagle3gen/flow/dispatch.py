@@ -113,7 +113,7 @@ async def dispatch(
     """
     depths = await _depths(bell)
     rings: list[tuple[Queue, list[int]]] = []
-    queued = rung_again = 0
+    queued = 0
     async with ledger.begin() as conn:
         if not await sweeping.try_lock(conn, DISPATCH_LOCK):
             return Pass(led=False)
@@ -131,12 +131,9 @@ async def dispatch(
             ids = await queue_prompts(conn, grant.dataset_id, grant.queue, grant.count, left[grant.dataset_id])
             queued += len(ids)
             rings.append((grant.queue, ids))
-        for queue in Queue:
-            missing = sum(d.queued for d in demands if d.queue is queue) - depths[queue]
-            if missing > 0:
-                ids = await sweeping.stale_queued(conn, queue, ring_again_seconds, missing)
-                rung_again += len(ids)
-                rings.append((queue, ids))
+        lost_rings = await _lost_rings(conn, demands, depths, ring_again_seconds)
+        rung_again = sum(len(ids) for _, ids in lost_rings)
+        rings += lost_rings
     # After the commit: a message may only ever speak of what the ledger already says. If ringing fails,
     # these prompts are `queued` without a message, and a later pass rings again.
     for queue, ids in rings:
@@ -154,6 +151,18 @@ async def dispatch(
         hungry=0 < queued < due,
         blocked=queued < due and any(places > queued for places in room.values()),
     )
+
+
+async def _lost_rings(
+    conn: Connection, demands: Sequence[Demand], depths: Mapping[Queue, int], ring_again_seconds: float
+) -> list[tuple[Queue, list[int]]]:
+    """The prompts that have been queued the longest, where the broker holds fewer messages than there should be."""
+    found = []
+    for queue in Queue:
+        missing = sum(d.queued for d in demands if d.queue is queue) - depths[queue]
+        if missing > 0:
+            found.append((queue, await sweeping.stale_queued(conn, queue, ring_again_seconds, missing)))
+    return found
 
 
 async def _forecast(conn: Connection) -> bool:
