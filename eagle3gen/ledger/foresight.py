@@ -30,7 +30,7 @@ class Foreseen:
 _ENDED = text(
     "SELECT a.worst_tokens AS most, CAST(extract(epoch FROM r.closed_at - a.opened_at) AS float8) AS seconds,"
     " CAST(extract(epoch FROM clock_timestamp() - a.opened_at) AS float8) AS age,"
-    " CASE WHEN r.outcome = 'settled' THEN coalesce(r.completion_tokens, 0) ELSE 0 END AS tokens"
+    " CASE WHEN r.outcome = 'settled' THEN coalesce(r.completion_tokens, a.worst_tokens) ELSE 0 END AS tokens"
     " FROM attempts a JOIN resolutions r ON r.attempt_id = a.id WHERE a.dataset_id = :dataset"
     " ORDER BY a.opened_at DESC LIMIT :most"
 )
