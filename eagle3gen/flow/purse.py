@@ -77,9 +77,8 @@ def short_of_money(account: Account, own: Sequence[Dataset], loads: dict[int, Lo
     needed = sum((open_cost(d, loads.get(d.id, Load())) for d in own), start=Decimal(0))
     if account.left > 0 and account.left >= needed:
         return ""
-    return (
-        f"key: ${account.left:,.2f} are left, and what is open may cost ${needed:,.2f}; top up, then `eagle3gen resume`"
-    )
+    left = f"${account.left:,.2f} is left" if account.left > 0 else f"no money is left ({account.left:,.2f} USD)"
+    return f"key: {left}, and what is open may cost ${needed:,.2f}; top up, then `eagle3gen resume`"
 
 
 def open_cost(dataset: Dataset, load: Load) -> Decimal:
