@@ -97,7 +97,7 @@ def _over_time(
         if near:
             svg.write(root, label, svg.LEFT + 6, level + 14, "mark")
         else:
-            svg.write(root, f"{label}, above this scale ↑", svg.WIDTH - svg.RIGHT, svg.TOP - 7, "mark", "end")
+            svg.write(root, f"{label} ↑", svg.WIDTH - svg.RIGHT, svg.TOP - 7, "mark", "end")
     return Plot(title=title, svg=svg.as_markup(root))
 
 

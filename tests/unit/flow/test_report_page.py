@@ -83,7 +83,7 @@ def test_a_cap_near_what_is_spent_is_a_line_to_scale() -> None:
 
 def test_a_cap_far_above_is_named_and_does_not_flatten_the_line() -> None:
     plot = drawn(part(cap=Cap(tokens=1_000_000)))["Completion tokens against the cap"]
-    assert words(plot, "mark") == ["cap 1M, 0.2% spent, above this scale ↑"]
+    assert words(plot, "mark") == ["cap 1M, 0.2% spent ↑"]
     assert "2k" in words(plot, "tick")
 
 
