@@ -92,6 +92,14 @@ def test_a_cap_in_usd_is_drawn_when_there_is_one() -> None:
     assert "80.0% spent" in words(plot, "mark")[0]
 
 
+@pytest.mark.parametrize(
+    ("hours", "name"), [(2, "time of 2026-03-01, UTC"), (14, "time from 2026-03-01, UTC"), (40, "time, UTC")]
+)
+def test_the_time_axis_names_its_day(hours, name) -> None:
+    plot = drawn(part(spend=spend(5, seconds=3600 * hours)))["Completion tokens over time"]
+    assert name in words(plot, "axis")
+
+
 def test_the_line_never_falls() -> None:
     plot = drawn(part(spend=spend(5, 0, 7, 100, 3)))["Completion tokens over time"]
     (line,) = elements(plot, "polyline", "line")
