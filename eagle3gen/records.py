@@ -15,7 +15,8 @@ Json = Mapping[str, Any]
 
 def usd(amount: Decimal) -> str:
     """An amount as every JSON shows it: all its digits, no exponent, no idle zeros."""
-    return format(amount.normalize(), "f")
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class Queue(StrEnum):

@@ -142,6 +142,11 @@ def print_audit(result: "Audit") -> None:
     """What the audit saw, one finding a line, on stdout."""
     click.echo(f"{result.samples:,} samples: {verdict_mix(result.verdicts)}")
     click.echo(f"billed {result.billed_tokens:,} tokens, rebuilt {result.rebuilt_tokens:,}")
+    if result.held.tokens or result.held.usd:
+        click.echo(
+            f"held: calls without a bill may have cost up to {result.held.tokens:,} tokens and"
+            f" {dollars(result.held.usd)}; `eagle3gen reconcile` settles them"
+        )
     for finding in result.findings.values():
         examples = ", ".join(map(str, finding.prompt_ids[:5]))
         click.echo(f"FINDING  {finding.check}: {finding.count:,} (prompts {examples})")

@@ -26,5 +26,7 @@ async def _status(state_dir: Path | None, as_json: bool) -> None:
         datasets, sums = await totals(reached.ledger), await plan(reached.ledger)
     if as_json:
         rendering.print_json(rendering.run_object(datasets, sums, time.monotonic() - started))
+    elif not datasets:
+        rendering.say("The ledger holds no dataset yet; add one with `eagle3gen enqueue` or `eagle3gen run`.")
     else:
         rendering.print_datasets(datasets, sums)

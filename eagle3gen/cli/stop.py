@@ -49,10 +49,16 @@ async def _stop(names: list[str] | None, state_dir: Path | None, as_json: bool) 
 
 @click.command()
 @options.dataset_names
+@click.option("--all", "everything", is_flag=True, help="Every dataset; the same as naming none.")
 @click.option("--recanary", is_flag=True, help="Send a new canary first, and open fully when it is judged.")
 @options.state_dir
-def resume(names: tuple[str, ...], recanary: bool, state_dir: Path | None) -> None:
-    """Open paused or stopped datasets again; they go on exactly where they stopped."""
+def resume(names: tuple[str, ...], everything: bool, recanary: bool, state_dir: Path | None) -> None:
+    """Open paused or stopped datasets again; they go on exactly where they stopped.
+
+    In a fleet the workers go on by themselves. On one machine, `eagle3gen run` does this and starts the workers.
+    """
+    if names and everything:
+        raise InputError("name datasets, or say --all")
     asyncio.run(_resume(list(names) or None, recanary, state_dir))
 
 

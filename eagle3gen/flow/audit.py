@@ -9,8 +9,9 @@ from typing import Any
 from eagle3gen.ledger import books, reading
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.ids import decode_ids
+from eagle3gen.ledger.money import ZERO, Amount
 from eagle3gen.ledger.reading import DatasetTotals, SampleRow
-from eagle3gen.records import Verdict
+from eagle3gen.records import Verdict, usd
 from eagle3gen.tokens.loading import Tokenizer
 
 EXAMPLES_MAX = 20
@@ -41,6 +42,8 @@ class Audit:
     rebuilt_tokens: int = 0
     unbilled_samples: int = 0
     """Samples whose bill is unknown; they are in neither sum."""
+    held: Amount = ZERO
+    """What calls without a bill may have cost at most."""
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def found(self, check: str, prompt_id: int) -> None:
@@ -54,6 +57,8 @@ class Audit:
             "billed_tokens": self.billed_tokens,
             "rebuilt_tokens": self.rebuilt_tokens,
             "mean_difference": (self.billed_tokens - self.rebuilt_tokens) / billed if billed else None,
+            "held_tokens": self.held.tokens,
+            "held_usd": usd(self.held.usd),
             "findings": [
                 {"check": f.check, "count": f.count, "prompt_ids": f.prompt_ids} for f in self.findings.values()
             ],
@@ -104,7 +109,7 @@ async def audit(
     ledger: Ledger, datasets: Sequence[DatasetTotals], tokenizer: Callable[[DatasetTotals], Tokenizer]
 ) -> Audit:
     """Check every sample that an export would take, and the books of all datasets."""
-    result = Audit()
+    result = Audit(held=sum((d.held for d in datasets), start=ZERO))
     async with ledger.begin() as conn:
         for sentence in await books.audit_books(conn):
             result.found(f"books: {sentence}", 0)

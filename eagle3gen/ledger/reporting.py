@@ -17,45 +17,46 @@ ERRORS_MAX = 8
 """Kinds of failure shown per dataset, the most frequent first."""
 
 _TOLD = """
-WITH bills AS (
-    SELECT a.id, a.dataset_id, a.prompt_id, a.opened_at, r.closed_at,
-        -- What counts against the caps: the hold while it is open, then the worst case until its bill is known.
-        CASE WHEN r.attempt_id IS NULL THEN a.hold_tokens ELSE a.worst_tokens END AS hold_tokens,
-        CASE WHEN r.attempt_id IS NULL THEN a.hold_usd ELSE a.worst_usd END AS hold_usd,
-         r.outcome, r.status, r.error,
-        r.attempt_id IS NULL AS open,
-        c.attempt_id IS NOT NULL AS corrected,
-        c.attempt_id IS NOT NULL OR coalesce(r.outcome = 'settled', false) AS billed,
-        coalesce(c.made_at, r.closed_at) AS billed_at,
-        coalesce(c.model, r.model) AS model, coalesce(c.host, r.host) AS host,
-        coalesce(c.finish_reason, r.finish_reason) AS finish_reason,
-        CASE WHEN c.attempt_id IS NOT NULL THEN coalesce(c.prompt_tokens, r.prompt_tokens)
-            WHEN r.outcome = 'settled' THEN r.prompt_tokens END AS prompt_tokens,
-        CASE WHEN c.attempt_id IS NOT NULL THEN c.completion_tokens
-            WHEN r.outcome = 'settled' THEN r.completion_tokens END AS tokens,
-        CASE WHEN c.attempt_id IS NOT NULL THEN c.cost_usd
-            WHEN r.outcome = 'settled' THEN r.cost_usd END AS usd,
-        row_number() OVER (PARTITION BY a.prompt_id ORDER BY a.opened_at, a.id) > 1 AS again,
-        s.verdict, s.output_len
-    FROM attempts a LEFT JOIN resolutions r ON r.attempt_id = a.id LEFT JOIN corrections c ON c.attempt_id = a.id
-        LEFT JOIN samples s ON s.attempt_id = a.id
-    WHERE a.dataset_id = ANY(CAST(:ids AS integer[]))
-), names AS (
-    -- A refusal names no model. It counts with the model that its host answers with, if that is one.
-    SELECT dataset_id, host, min(model) AS model FROM bills WHERE model IS NOT NULL AND host IS NOT NULL
-    GROUP BY dataset_id, host HAVING min(model) = max(model)
-), told AS (
-    SELECT b.id, b.dataset_id, b.prompt_id, b.hold_tokens, b.hold_usd, b.opened_at, b.closed_at, b.outcome, b.status,
-        b.error,
-        b.open, b.corrected, b.billed, b.billed_at, b.host, b.finish_reason, b.prompt_tokens, b.tokens, b.usd, b.again,
-        b.verdict, coalesce(b.model, n.model) AS model,
-        NOT b.open AND b.tokens IS NULL AND coalesce(b.outcome <> 'released', true) AS held,
+WITH told AS (
+    SELECT *, NOT open AND tokens IS NULL AND outcome <> 'released' AS held,
         -- The bill says how long an answer is; without one, what was rebuilt of it.
-        CASE WHEN b.verdict IS NOT NULL THEN coalesce(b.tokens, b.output_len) END AS length,
+        CASE WHEN verdict IS NOT NULL THEN coalesce(tokens, output_len) END AS length,
         -- Billed, and no sample came of it.
-        b.billed AND b.verdict IS NULL AND NOT (b.tokens IS NOT DISTINCT FROM 0 AND b.usd IS NOT DISTINCT FROM 0)
-            AS wasted
-    FROM bills b LEFT JOIN names n ON n.dataset_id = b.dataset_id AND n.host = b.host
+        billed AND verdict IS NULL AND NOT (tokens IS NOT DISTINCT FROM 0 AND usd IS NOT DISTINCT FROM 0) AS wasted
+    FROM (
+        SELECT a.id, a.dataset_id, a.prompt_id, a.opened_at, r.closed_at, r.outcome, r.status, r.error,
+            -- What counts against the caps: the hold while it is open, then the worst case until its bill is known.
+            CASE WHEN r.attempt_id IS NULL THEN a.hold_tokens ELSE a.worst_tokens END AS hold_tokens,
+            CASE WHEN r.attempt_id IS NULL THEN a.hold_usd ELSE a.worst_usd END AS hold_usd,
+            r.attempt_id IS NULL AS open,
+            c.attempt_id IS NOT NULL AS corrected,
+            c.attempt_id IS NOT NULL OR coalesce(r.outcome = 'settled', false) AS billed,
+            coalesce(c.made_at, r.closed_at) AS billed_at,
+            coalesce(c.model, r.model) AS model, coalesce(c.host, r.host) AS host,
+            coalesce(c.finish_reason, r.finish_reason) AS finish_reason,
+            CASE WHEN c.attempt_id IS NOT NULL THEN coalesce(c.prompt_tokens, r.prompt_tokens)
+                WHEN r.outcome = 'settled' THEN r.prompt_tokens END AS prompt_tokens,
+            CASE WHEN c.attempt_id IS NOT NULL THEN c.completion_tokens
+                WHEN r.outcome = 'settled' THEN r.completion_tokens END AS tokens,
+            CASE WHEN c.attempt_id IS NOT NULL THEN c.cost_usd
+                WHEN r.outcome = 'settled' THEN r.cost_usd END AS usd,
+            s.verdict, s.output_len
+        FROM attempts a LEFT JOIN resolutions r ON r.attempt_id = a.id LEFT JOIN corrections c ON c.attempt_id = a.id
+            LEFT JOIN samples s ON s.attempt_id = a.id
+        WHERE a.dataset_id = ANY(CAST(:ids AS integer[]))
+    ) AS bills
+)
+"""
+_NAMED = """
+, names AS (
+    -- A refusal names no model. It counts with the model that its host answers with, if that is one.
+    SELECT dataset_id, host, min(model) AS only_model FROM told WHERE model IS NOT NULL AND host IS NOT NULL
+    GROUP BY dataset_id, host HAVING min(model) = max(model)
+), named AS (
+    SELECT t.dataset_id, coalesce(t.model, n.only_model) AS model, t.host, t.prompt_id, t.id, t.opened_at, t.closed_at,
+        t.open, t.billed, t.corrected, t.held, t.wasted, t.hold_tokens, t.hold_usd, t.outcome,
+        t.prompt_tokens, t.tokens, t.usd, t.length, t.verdict, t.finish_reason
+    FROM told t LEFT JOIN names n ON n.dataset_id = t.dataset_id AND n.host = t.host
 )
 """
 
@@ -63,6 +64,11 @@ WITH bills AS (
 def on_told(query: str) -> TextClause:
     """A statement on `told`: one row per attempt of the datasets `:ids`, with what is known of it now."""
     return text(_TOLD + query)
+
+
+def _on_named(query: str) -> TextClause:
+    """The same, with the models of refusals made good."""
+    return text(_TOLD + _NAMED + query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +120,7 @@ class HostFigures(Figures):
     host: str | None
 
 
-_FIGURES = on_told("""
+_FIGURES = _on_named("""
 SELECT grouping(dataset_id, model, host) AS level, dataset_id, model, host,
     count(*) AS attempts, count(*) FILTER (WHERE again) AS retries, count(verdict) AS answers,
     -- Nothing billed is 0; bills of which none says this is unknown.
@@ -144,8 +150,9 @@ SELECT grouping(dataset_id, model, host) AS level, dataset_id, model, host,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS latency_p50,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS latency_p95
 FROM (
-    SELECT told.*, CASE WHEN verdict IS NOT NULL AND NOT corrected
-        THEN extract(epoch FROM closed_at - opened_at)::float8 END AS seconds FROM told
+    SELECT named.*, row_number() OVER (PARTITION BY prompt_id ORDER BY opened_at, id) > 1 AS again,
+        CASE WHEN verdict IS NOT NULL AND NOT corrected
+            THEN extract(epoch FROM closed_at - opened_at)::float8 END AS seconds FROM named
 ) AS timed
 GROUP BY GROUPING SETS ((dataset_id, model, host), (model, host), (dataset_id), ())
 ORDER BY dataset_id, answers DESC, model, host
@@ -193,8 +200,8 @@ class Mix:
     answers: int
 
 
-_MIXES = on_told("""
-SELECT dataset_id, model, host, verdict, finish_reason, count(*) AS answers FROM told WHERE verdict IS NOT NULL
+_MIXES = _on_named("""
+SELECT dataset_id, model, host, verdict, finish_reason, count(*) AS answers FROM named WHERE verdict IS NOT NULL
 GROUP BY dataset_id, model, host, verdict, finish_reason ORDER BY answers DESC, verdict
 """)
 

@@ -132,6 +132,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
     signals.install()
     check_writable(job.out)
     job = replace(job, intake=await _asked(job))
+    watcher.notice(f"Starting Postgres, Valkey and workers; their logs are in {job.state_dir}/.")
     async with start_services(job.state_dir) as services:
         await asyncio.to_thread(upgrade, services.database_url)
         ledger = open_ledger(services.database_url)
@@ -180,7 +181,9 @@ async def _prepare(ledger: Ledger, job: Job, services: Services, watcher: Watche
     watcher.enqueued(brought)
     for sentence in await cap_notices(ledger, job.intake, brought, job.concurrency):
         watcher.notice(sentence)
-    await halt.resume(ledger, [e.name for e in brought])
+    before = {d.name: d for d in await status.totals(ledger)}
+    for name in await halt.resume(ledger, [e.name for e in brought]):
+        watcher.notice(f"Resumed {name}, which was {before[name].state.value}: {before[name].state_reason}.")
     async with _endpoint(job) as endpoint:
         await first_reading(ledger, endpoint)
     bell = BrokerBell(connect(services.redis_url))

@@ -35,11 +35,10 @@ LAYOUT = """
 
 @pytest.fixture
 def ran(simulate, terminal, prompts):
-    """Two datasets, one with a cap that stops it, and errors on the way."""
-    simulator = simulate("--latency", "0.2", "--fail-share", "0.2", "--seed", "3")
-    assert terminal("run", prompts(40, "first.jsonl"), *flags(simulator)).code == 0
-    # A cap of 61,440 admits six open calls, and in the end fewer answers than there are prompts.
-    ended = terminal("run", prompts(90, "第二.jsonl"), *flags(simulator, "--token-cap", 35_000))
+    """Two datasets under caps, one of which stops its dataset, and errors on the way."""
+    simulator = simulate("--latency", "0.1", "--fail-share", "0.1", "--seed", "3")
+    files = prompts(5, "first.jsonl"), prompts(40, "第二.jsonl")
+    ended = terminal("run", *files, *flags(simulator, "--token-cap", 9_000, "--short-max-tokens", 1000))
     assert ended.code == 4, ended.err
     return simulator
 
@@ -56,9 +55,9 @@ def test_the_report_equals_the_bill_of_the_simulator(ran, terminal) -> None:
         assert sum(h["answers"] for h in d["hosts"]) == d["answers"] == sum(d["verdicts"].values())
         assert sum(e["attempts"] for e in d["errors"]) == d["attempts"] - d["answers"] - d["open_attempts"]
     first, second = found["datasets"]
-    assert (first["answers"], first["projection"]["prompts"]) == (40, 0)
-    assert second["cap"] == {"tokens": 35_000, "usd": None}
-    assert second["projection"]["prompts"] == 90 - second["answers"]
+    assert (first["answers"], first["projection"]["prompts"]) == (5, 0)
+    assert second["cap"] == {"tokens": 9_000, "usd": None}
+    assert second["projection"]["prompts"] == 40 - second["answers"]
     assert second["projection"]["fits_cap"] == "no"
     assert second["projection"]["tokens"]["mean"] <= second["projection"]["tokens"]["pessimistic"]
 
@@ -73,7 +72,8 @@ def test_the_report_equals_the_bill_of_the_simulator(ran, terminal) -> None:
     assert max(map(len, words.out.splitlines())) <= 80
 
 
-def test_bad_wishes_are_one_sentence(ran, terminal) -> None:
+def test_bad_wishes_are_one_sentence(simulate, terminal, prompts) -> None:
+    assert terminal("run", prompts(2), *flags(simulate("--latency", "0.1"))).code == 0
     for words, code, sentence in (
         (["report", "nowhere"], 2, "there is no dataset named 'nowhere'"),
         (["report", "--csv", "--json"], 2, "choose one"),
@@ -91,7 +91,7 @@ async def test_the_page_is_whole_in_a_browser_and_asks_for_nothing(ran, terminal
     """Wide and narrow, light and dark: every plot drawn, no text outside of it, no request, no complaint."""
     ended = terminal("report", "--html", "report.html", "--json")
     assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["totals"]["answers"] > 40
+    assert json.loads(ended.out)["totals"]["answers"] > 5
     file = terminal.cwd / "report.html"
     papers = set()
     async with chromium.browser(tmp_path / "profile") as tab:

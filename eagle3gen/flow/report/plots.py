@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from itertools import accumulate
 from xml.etree.ElementTree import Element
@@ -97,14 +97,14 @@ def _over_time(
         if near:
             svg.write(root, label, svg.LEFT + 6, level + 14, "mark")
         else:
-            svg.write(root, f"{label}, above this scale ↑", svg.WIDTH - svg.RIGHT, svg.TOP - 7, "mark", "end")
+            svg.write(root, f"{label} ↑", svg.WIDTH - svg.RIGHT, svg.TOP - 7, "mark", "end")
     return Plot(title=title, svg=svg.as_markup(root))
 
 
 def _time_axis(part: Part) -> svg.Axis:
-    start, end = part.spend[0].at, part.spend[-1].at
+    start, end = part.spend[0].at.astimezone(UTC), part.spend[-1].at.astimezone(UTC)
     span = max(end - start, timedelta(seconds=1))
-    day = f" of {start:%Y-%m-%d}" if span < DAY else ""
+    day = "" if span >= DAY else f" {'of' if start.date() == end.date() else 'from'} {start:%Y-%m-%d}"
     return svg.Axis(
         name=f"time{day}, UTC",
         ticks=[(at.timestamp(), time_label(at, span)) for at in time_ticks(start, end)],

@@ -84,13 +84,21 @@ def test_a_cap_near_what_is_spent_is_a_line_to_scale() -> None:
 
 def test_a_cap_far_above_is_named_and_does_not_flatten_the_line() -> None:
     plot = drawn(part(cap=Cap(tokens=1_000_000)))["Completion tokens against the cap"]
-    assert words(plot, "mark") == ["cap 1M, 0.2% spent, above this scale ↑"]
+    assert words(plot, "mark") == ["cap 1M, 0.2% spent ↑"]
     assert "2k" in words(plot, "tick")
 
 
 def test_a_cap_in_usd_is_drawn_when_there_is_one() -> None:
     plot = drawn(part(cap=Cap(usd=Decimal("0.0025"))))["Cost against the cap"]
     assert "80.0% spent" in words(plot, "mark")[0]
+
+
+@pytest.mark.parametrize(
+    ("hours", "name"), [(2, "time of 2026-03-01, UTC"), (14, "time from 2026-03-01, UTC"), (40, "time, UTC")]
+)
+def test_the_time_axis_names_its_day(hours, name) -> None:
+    plot = drawn(part(spend=spend(5, seconds=3600 * hours)))["Completion tokens over time"]
+    assert name in words(plot, "axis")
 
 
 def test_the_line_never_falls() -> None:
