@@ -7,8 +7,6 @@ import pytest
 
 from eagle3gen.simulator.defects import NEED_CALLS
 from eagle3gen.simulator.host import HOSTS
-from eagle3gen.simulator.tokenizer import Vocabulary
-from eagle3gen.tokens.loading import folder_of
 
 THINK_CLOSE, END, SECTION, SECTION_END = 163_607, 163_586, 163_595, 163_596
 TOOLS = [
@@ -17,11 +15,6 @@ TOOLS = [
         "function": {"name": "look_up", "parameters": {"properties": {"n": {"type": "integer"}}, "required": ["n"]}},
     }
 ]
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary(folder_of("builtin:kimi-mini"))
 
 
 @pytest.fixture
