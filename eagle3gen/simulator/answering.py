@@ -57,7 +57,7 @@ class Answering:
         try:
             asked = read_asked(request.body, books.options.models)
             prompt_ids = self._prompt_ids(asked.messages, asked.tools)
-            hosts = candidates(books.options.hosts, asked)
+            hosts = candidates(books.options.hosts, asked, len(prompt_ids))
             books.account.check(key, books.options, hosts, len(prompt_ids), asked.limit)
         except Refused as refused:
             self._turn_away(request, key.label, Failure(refused.code, refused.body, refused.headers))

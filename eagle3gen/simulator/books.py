@@ -82,4 +82,5 @@ def _generation(call: Call) -> Generation:
         discount_usd=price.discount,
         is_byok=call.charged_share is not None,
         hidden="no_record" in call.faults,
+        shy="record_429" in call.faults,
     )

@@ -75,6 +75,7 @@ BOOKS = {
     "no_cost": "usage has no cost",
     "no_usage": "there is no usage",
     "no_record": "the record of the generation never appears",
+    "record_429": "the first look at the record of the generation is answered 429",
 }
 """Nothing is wrong with the answer, but less is told of its bill."""
 ERRORS = PASSING | LASTING

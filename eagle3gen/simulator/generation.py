@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from eagle3gen.simulator.refusals import Refused
+
 RECORDS_KEPT = 200_000
 
 
@@ -42,6 +44,8 @@ class Generation:
     is_byok: bool
     hidden: bool
     """Whether its record never appears."""
+    shy: bool
+    """Whether the first look at its record is answered 429."""
 
     @property
     def byok_usd(self) -> Decimal:
@@ -55,6 +59,7 @@ class Records:
 
     _by_id: dict[str, Generation] = field(default_factory=dict)
     _order: deque[str] = field(default_factory=deque)
+    _looked_at: set[str] = field(default_factory=set)
 
     def add(self, generation: Generation) -> None:
         self._by_id[generation.id] = generation
@@ -62,11 +67,14 @@ class Records:
         if len(self._order) > RECORDS_KEPT:
             self._by_id.pop(self._order.popleft(), None)
 
-    def find(self, generation_id: str, delay_seconds: float) -> Generation | None:
-        """A generation whose record has appeared: `delay_seconds` after its end, or never."""
+    def find(self, generation_id: str, delay_seconds: float) -> Generation:
+        """A generation whose record has appeared: `delay_seconds` after its end, or never. Raises Refused."""
         found = self._by_id.get(generation_id)
         if found is None or found.hidden or time.time() - found.ended < delay_seconds:
-            return None
+            raise Refused(404, f"Generation {generation_id} not found")
+        if found.shy and generation_id not in self._looked_at:
+            self._looked_at.add(generation_id)
+            raise Refused(429, "Rate limit exceeded", headers={"Retry-After": "1"})
         return found
 
 

@@ -18,9 +18,10 @@ ENDLESS = Decimal(1_000_000)
 
 
 def look_up(books: Books, path: str, query: str, key: Key) -> Mapping[str, Any]:
-    """The JSON at a path below the prefix. Raises Refused (403, 404)."""
+    """The JSON at a path below the prefix. Raises Refused (403, 404, 429)."""
     if path == "/generation":
-        return _generation(books, parse_qs(query).get("id", [""])[0])
+        generation_id = parse_qs(query).get("id", [""])[0]
+        return {"data": as_record(books.records.find(generation_id, books.options.generation_delay_seconds))}
     if path == "/models":
         return {"data": [_model(name, books.options.hosts) for name in books.options.models or MODELS]}
     if path.startswith("/models/") and path.endswith("/endpoints"):
@@ -33,13 +34,6 @@ def look_up(books: Books, path: str, query: str, key: Key) -> Mapping[str, Any]:
         paid_in = books.account.credits(books.options)
         return {"data": {"total_credits": ENDLESS if paid_in is None else paid_in, "total_usage": books.account.used}}
     raise Refused(404, f"no such path: {path}")
-
-
-def _generation(books: Books, generation_id: str) -> Mapping[str, Any]:
-    found = books.records.find(generation_id, books.options.generation_delay_seconds)
-    if found is None:
-        raise Refused(404, f"Generation {generation_id} not found")
-    return {"data": as_record(found)}
 
 
 def _key(books: Books, key: Key) -> dict[str, Any]:

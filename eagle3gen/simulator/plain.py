@@ -11,6 +11,7 @@ from eagle3gen.simulator.http import PULSE
 from eagle3gen.simulator.numbers import dumps
 
 PARTIAL_CHARS = 40
+PULSE_SECONDS_MIN = 0.005
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +37,7 @@ class PlainCall:
 
     def _wait(self) -> None:
         loop = asyncio.get_running_loop()
-        pulse = self.books.options.pulse_seconds
+        pulse = max(PULSE_SECONDS_MIN, self.books.options.pulse_seconds)
         if self.due - loop.time() <= pulse:
             loop.call_at(self.due, self._end)
         elif self.call.ask.request.listening or self.due < float("inf"):

@@ -16,8 +16,8 @@ from eagle3gen.simulator.wishes import Wishes
 MORE = "To learn more about provider routing, visit: https://openrouter.ai/docs/guides/routing/provider-selection"
 
 
-def candidates(hosts: Sequence[Host], asked: Asked) -> list[Host]:
-    """The hosts that may answer. Raises Refused (404) when a wish leaves none."""
+def candidates(hosts: Sequence[Host], asked: Asked, prompt_tokens: int = 0) -> list[Host]:
+    """The hosts that may answer. Raises Refused: 404 when a wish leaves none, 400 when all are too short."""
     wishes = asked.wishes
     left = _named(hosts, wishes)
     needs: list[tuple[str, Callable[[Host], bool]]] = [
@@ -34,7 +34,10 @@ def candidates(hosts: Sequence[Host], asked: Asked) -> list[Host]:
         if not fitting:
             raise Refused(404, f"No endpoints found {what}. {MORE}", _sets(hosts, (host.slug for host in left)))
         left = fitting
-    return left
+    wanted = prompt_tokens + (asked.limit if asked.limit_told else 1)
+    if long := [host for host in left if host.context_length >= wanted]:
+        return long
+    raise _too_long(max(host.context_length for host in left), prompt_tokens, wanted)
 
 
 def in_turn(hosts: Sequence[Host], wishes: Wishes, rng: random.Random) -> list[Host]:
@@ -54,6 +57,15 @@ def in_turn(hosts: Sequence[Host], wishes: Wishes, rng: random.Random) -> list[H
             first = host
             break
     return [first, *sorted((host for host in hosts if host is not first), key=_dearness)]
+
+
+def _too_long(longest: int, prompt_tokens: int, wanted: int) -> Refused:
+    message = (
+        f"This endpoint's maximum context length is {longest} tokens. However, you requested about {wanted} tokens "
+        f"({prompt_tokens} of text input, {wanted - prompt_tokens} in the output). "
+        "Please reduce the length of either one."
+    )
+    return Refused(400, message, {"error_type": "context_length_exceeded"})
 
 
 def _named(hosts: Sequence[Host], wishes: Wishes) -> list[Host]:

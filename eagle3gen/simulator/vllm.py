@@ -5,6 +5,8 @@ Shapes as vLLM 0.11 writes them: `token_ids` on a choice, `prompt_token_ids` on 
 
 from typing import Any
 
+import orjson
+
 from eagle3gen.simulator.call import Call
 from eagle3gen.simulator.errors import Failure
 from eagle3gen.simulator.numbers import dumps
@@ -106,13 +108,20 @@ def _event(call: Call, choices: list[dict[str, Any]]) -> dict[str, Any]:
 def failure(of: Failure) -> Failure:
     """An error as vLLM words it."""
     inside = {
-        "message": f"The request was refused with status {of.status}",
+        "message": _message(of),
         "type": KINDS.get(of.status, "InternalServerError"),
         "param": None,
         "code": of.status,
     }
     headers = {name: value for name, value in of.headers.items() if name == "Retry-After"}
     return Failure(of.status, dumps({"error": inside}), headers)
+
+
+def _message(of: Failure) -> str:
+    try:
+        return str(orjson.loads(of.body)["error"]["message"])
+    except orjson.JSONDecodeError:
+        return of.body.decode()
 
 
 def models(names: tuple[str, ...], longest: int) -> dict[str, Any]:

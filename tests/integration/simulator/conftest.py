@@ -60,13 +60,19 @@ async def simulator_at(folder: Path, options: Options) -> AsyncIterator[Running]
 
 
 @pytest.fixture(scope="session")
-def voice() -> Voice:
-    """Made once for all tests: it has no state, and takes a moment."""
-    return Voice(Vocabulary(QUICK.tokenizer))
+def vocabulary() -> Vocabulary:
+    """Made once for all tests, as the voice is: they have no state, and take a moment."""
+    return Vocabulary(QUICK.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def voice(vocabulary) -> Voice:
+    return Voice(vocabulary)
 
 
 @pytest.fixture
-def running(tmp_path, monkeypatch, voice):
+def running(tmp_path, monkeypatch, vocabulary, voice):
     """Start a simulator with some options changed: `async with running(seed=1) as simulator`."""
+    monkeypatch.setattr("eagle3gen.simulator.server.Vocabulary", lambda folder: vocabulary)
     monkeypatch.setattr("eagle3gen.simulator.server.Voice", lambda vocabulary: voice)
     return lambda **changes: simulator_at(tmp_path, replace(QUICK, **changes))

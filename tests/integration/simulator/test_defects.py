@@ -1,18 +1,20 @@
 """What bad hosts do to an answer; the truth keeps what was emitted."""
 
+import json
+import re
+
 import pytest
 
+from eagle3gen.simulator.defects import NEED_CALLS
 from eagle3gen.simulator.host import HOSTS
-from eagle3gen.simulator.tokenizer import Vocabulary
-from eagle3gen.tokens.loading import folder_of
 
 THINK_CLOSE, END, SECTION, SECTION_END = 163_607, 163_586, 163_595, 163_596
-TOOLS = [{"type": "function", "function": {"name": "look_up"}}]
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary(folder_of("builtin:kimi-mini"))
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "look_up", "parameters": {"properties": {"n": {"type": "integer"}}, "required": ["n"]}},
+    }
+]
 
 
 @pytest.fixture
@@ -104,6 +106,113 @@ async def test_a_drifting_count_is_billed_and_the_ids_stay_true(met) -> None:
         assert row["cost"] == format(host.price(row["prompt_tokens"], billed).total.normalize(), "f")
     assert len(drifts) > 3
     assert drifts <= {-3, -2, -1, 1, 2, 3}
+
+
+def with_tools(**more) -> dict:
+    return {"fields": {"tools": TOOLS, **more}, "tool_share": 0.0}
+
+
+async def test_markers_leak_into_reasoning_that_was_never_left(met, vocabulary) -> None:
+    for reply, row in await met("leaked_in_reasoning"):
+        message, finish = parts(reply)
+        ids = row["completion_ids"]
+        assert THINK_CLOSE not in ids
+        assert message["reasoning"] == vocabulary.spelled(ids[:-1])
+        assert message["reasoning"].endswith("<|tool_calls_section_end|>")
+        assert (message["content"], finish, "tool_calls" in message) == ("", "stop", False)
+
+
+async def test_a_tool_section_may_close_the_thinking_by_itself(met, vocabulary) -> None:
+    for reply, row in await met("implicit_close", **with_tools()):
+        message, finish = parts(reply)
+        ids = row["completion_ids"]
+        assert THINK_CLOSE not in ids
+        assert vocabulary.encode(message["reasoning"]) == ids[: ids.index(SECTION)]
+        assert (message["content"], finish) == (None, "tool_calls")
+        assert len(message["tool_calls"]) == ids.count(163_597)
+
+
+async def test_a_close_that_is_lost_leaves_all_text_in_reasoning(met, vocabulary) -> None:
+    for reply, row in await met("dropped_close"):
+        message, _ = parts(reply)
+        ids = row["completion_ids"]
+        close = ids.index(THINK_CLOSE)
+        assert message["reasoning"] == vocabulary.text(ids[:close]) + vocabulary.text(ids[close + 1 : -1])
+        assert message["content"] is None
+
+
+async def test_a_host_may_stop_before_the_limit(met) -> None:
+    for reply, row in await met("cut_short", fields={"max_tokens": 5000}):
+        _, finish = parts(reply)
+        assert finish == "length"
+        assert len(row["completion_ids"]) < 5000
+        assert END not in row["completion_ids"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "shape"), [("rewritten_ids", r"functions\.look_up:\d+"), ("opaque_ids", "call_[0-9a-f]{24}")]
+)
+async def test_ids_of_tool_calls_are_not_those_that_were_emitted(met, vocabulary, fault, shape) -> None:
+    for reply, row in await met(fault, **with_tools()):
+        message, _ = parts(reply)
+        spelled = vocabulary.spelled(row["completion_ids"])
+        for number, call in enumerate(message["tool_calls"]):
+            assert re.fullmatch(shape, call["id"])
+            assert call["id"] != f"functions.look_up:{number}"
+            assert f"<|tool_call_begin|>functions.look_up:{number}<" in spelled
+
+
+async def test_arguments_may_be_written_anew(met, vocabulary) -> None:
+    for reply, row in await met("rewritten_arguments", **with_tools()):
+        message, _ = parts(reply)
+        spelled = vocabulary.spelled(row["completion_ids"])
+        for call in message["tool_calls"]:
+            emitted = re.search(f"{call['id']}<.tool_call_argument_begin.>(.*?)<.tool_call_end.>", spelled)[1]
+            assert emitted != call["function"]["arguments"]
+            assert json.loads(emitted) == json.loads(call["function"]["arguments"])
+
+
+async def test_content_beside_tool_calls_is_empty_or_null(met) -> None:
+    for reply, _ in await met("empty_content", **with_tools()):
+        assert parts(reply)[0]["content"] == ""
+    for reply, row in await met("null_content"):
+        assert parts(reply)[0]["content"] is None
+        assert THINK_CLOSE not in row["completion_ids"]
+
+
+@pytest.mark.parametrize("fault", sorted(NEED_CALLS))
+async def test_a_fault_of_tool_calls_is_not_met_without_tools(running, fault) -> None:
+    async with running(fault=(("all", fault, 1.0),)) as simulator:
+        await simulator.ask()
+        (row,) = await simulator.emitted(1)
+    assert row["faults"] == []
+
+
+async def test_encrypted_reasoning_is_billed_and_cannot_be_read(met) -> None:
+    for reply, row in await met("encrypted_reasoning"):
+        message, _ = parts(reply)
+        (item,) = message["reasoning_details"]
+        assert message["reasoning"] is None
+        assert (item["type"], len(item["data"]) > 100) == ("reasoning.encrypted", True)
+        assert reply["usage"]["completion_tokens"] == len(row["completion_ids"])
+
+
+async def test_summarised_reasoning_is_not_what_was_thought(met, vocabulary) -> None:
+    for reply, row in await met("summarised_reasoning"):
+        message, _ = parts(reply)
+        (item,) = message["reasoning_details"]
+        assert (item["type"], item["summary"]) == ("reasoning.summary", message["reasoning"])
+        thought = vocabulary.text(row["completion_ids"][: row["completion_ids"].index(THINK_CLOSE)])
+        assert message["reasoning"] != thought
+
+
+async def test_the_count_of_reasoning_may_be_wrong_while_the_bill_is_right(met) -> None:
+    wrong = 0
+    for reply, row in await met("wrong_reasoning_tokens"):
+        told = reply["usage"]["completion_tokens_details"]["reasoning_tokens"]
+        wrong += told != row["completion_ids"].index(THINK_CLOSE) + 1
+        assert reply["usage"]["completion_tokens"] == len(row["completion_ids"])
+    assert wrong == 12
 
 
 async def test_one_host_has_a_fault_and_the_others_have_none(running) -> None:

@@ -138,6 +138,10 @@ def test_the_knobs_are_options(simulate) -> None:
         (["--credits", "much"], b"'much' is not an amount in USD"),
         (["--fail-share", "2"], b"is not a number from 0 to 1"),
         (["--fault", "nothing=1"], b"there is no fault 'nothing'"),
+        (["--faults", "nowhere.toml"], b"is no group of faults"),
+        (["--hosts", "nowhere.toml"], b"cannot be read as hosts"),
+        (["--dialect", "french"], b"is none of openrouter, vllm"),
+        (["--host-rate", "fast"], b"is not written as HOST=N or N"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_and_wrong_usage(flags, says) -> None:
@@ -155,3 +159,15 @@ def test_help_names_every_knob_and_every_fault() -> None:
     told = subprocess.run([sys.executable, "-m", "eagle3gen", "simulate", "--help"], capture_output=True, check=True)
     words = told.stdout.decode().split()
     assert {f"--{knob.flag}" for knob in KNOBS.values()} | set(FAULTS) <= set(words)
+
+
+def test_faults_and_hosts_may_come_from_files(simulate, tmp_path) -> None:
+    (tmp_path / "faults.toml").write_text("[Cheap]\nno_cost = 1\n", "utf-8")
+    (tmp_path / "hosts.toml").write_text(
+        '[[hosts]]\nname = "Cheap"\ntag = "cheap/fp8"\nprompt = "0.05"\ncompletion = "0.1"\n', "utf-8"
+    )
+    files = ["--faults", str(tmp_path / "faults.toml"), "--hosts", str(tmp_path / "hosts.toml")]
+    _, ready = simulate("--latency", "0.02", *files)
+    reply = ask(ready["url"])
+    assert reply["provider"] == "Cheap"
+    assert "cost" not in reply["usage"]

@@ -120,6 +120,24 @@ def test_a_limit_that_is_told_leaves_out_hosts_with_a_lower_one() -> None:
     assert "requested parameters" in str(refused(None, max_tokens=10**6))
 
 
+def test_a_prompt_that_is_too_long_for_a_host_goes_to_another() -> None:
+    small = replace(CHUTES, context_length=1000)
+    assert candidates((small, MOONSHOT), asked(max_tokens=600), 500) == [MOONSHOT]
+    assert candidates((small, MOONSHOT), asked(max_tokens=500), 500) == [small, MOONSHOT]
+    assert candidates((small, MOONSHOT), asked(), 999) == [small, MOONSHOT]
+
+
+def test_a_prompt_that_is_too_long_for_all_is_told_the_numbers() -> None:
+    small = replace(CHUTES, context_length=1000)
+    with pytest.raises(Refused) as caught:
+        candidates((small,), asked(max_tokens=600), 500)
+    assert caught.value.code == 400
+    assert str(caught.value).startswith(
+        "This endpoint's maximum context length is 1000 tokens. However, you requested about 1100 tokens "
+        "(500 of text input, 600 in the output)."
+    )
+
+
 @pytest.mark.parametrize(
     "provider",
     [
