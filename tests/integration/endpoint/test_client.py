@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.deadlines import Transport
 from eagle3gen.endpoint.refusal import Billed, Decision
 from eagle3gen.endpoint.request import CompletionRequest
 from eagle3gen.errors import ConfigurationError, ServiceUnreachable
@@ -123,6 +124,7 @@ async def test_what_is_sent():
         "messages": [{"role": "user", "content": "hi"}],
         "max_tokens": 5,
         "temperature": 1,
+        "return_token_ids": True,
     }
 
 
@@ -182,7 +184,7 @@ async def test_pulses_and_then_nothing():
 
 async def test_a_reply_without_an_end_is_given_up(monkeypatch):
     """No reply may fill the memory."""
-    monkeypatch.setattr("eagle3gen.endpoint.client.BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr("eagle3gen.endpoint.receiving.BODY_BYTES_MAX", 1000)
     refusal = await refusal_of(answering(HEAD, *[chunk(b" " * 600)] * 3))
     assert (refusal.kind, refusal.billed) == ("too_large", Billed.MAYBE)
 
@@ -371,14 +373,20 @@ async def test_a_ping_without_an_answer_says_so(free_port, monkeypatch):
             await endpoint.ping()
 
 
+def sent_by(endpoint):
+    extras = endpoint._extras
+    return orjson.loads(extras.adapted(REQUEST).body(extras.for_call(REQUEST, Transport.PLAIN)))
+
+
 async def test_openrouter_is_told_not_to_alter_prompts():
     """Its extras go to OpenRouter and to nobody else."""
     ours = Endpoint("https://openrouter.ai/api/v1", None, connections=1)
     others = [Endpoint(f"https://{h}/v1", None, connections=1) for h in ("openrouter.ai.evil.test", "127.0.0.1:8000")]
-    body = orjson.loads(REQUEST.body(ours._extras))
+    body = sent_by(ours)
     assert body["plugins"] == [{"id": "context-compression", "enabled": False}]
     assert body["reasoning"] == {"exclude": False}
+    assert "return_token_ids" not in body
     for endpoint in others:
-        assert "plugins" not in orjson.loads(REQUEST.body(endpoint._extras))
+        assert not {"plugins", "reasoning"} & sent_by(endpoint).keys()
         await endpoint.close()
     await ours.close()

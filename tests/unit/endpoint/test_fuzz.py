@@ -75,7 +75,7 @@ def check(reply: Reply) -> None:
     assert isinstance(reply.outcome, str)
     if reply.refusal is not None:
         assert reply.refusal.message.isprintable()
-        assert reply.refusal.retry_after_seconds is None or 0 <= reply.refusal.retry_after_seconds <= 300
+        assert reply.refusal.retry_after_seconds is None or 0 <= reply.refusal.retry_after_seconds <= 86_400
     if reply.completion is not None:
         assert reply.completion.finish_reason in {"stop", "length", "tool_calls"}
 
