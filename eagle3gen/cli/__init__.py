@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "stop",
     "audit": "audit",
     "export": "export",
+    "explain": "explain",
     "simulate": "simulate",
     "flower": "flower",
     "db": "db",

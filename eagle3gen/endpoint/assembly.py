@@ -94,6 +94,7 @@ class _Text:
         self.done = False
         self.damaged = ""
         self.lasting: dict[str, Any] = {}
+        self.unsaid = set(LASTING)
         self.error: Any = None
         self.usage: bytes | None = None
         self.choices: dict[int, ChoiceText] = {}
@@ -136,12 +137,13 @@ class _Text:
         if not isinstance(chunk, dict):
             self.damaged = "an event that is no JSON object"
             return
-        for name in LASTING:
-            if chunk.get(name) is not None:
-                self.lasting.setdefault(name, chunk[name])
+        for name in self.unsaid & chunk.keys():
+            if chunk[name] is not None:
+                self.lasting[name] = chunk[name]
+                self.unsaid.remove(name)
+        choices, error = chunk.get("choices"), chunk.get("error")
         if chunk.get("usage") is not None:
             self.usage = _written_usage(payload, chunk["usage"])
-        choices, error = chunk.get("choices"), chunk.get("error")
         if not error and choices is None and "message" in chunk:
             error = chunk  # the error object alone, without its wrapper
         self.error = self.error or error
@@ -151,15 +153,16 @@ class _Text:
             self.damaged = "an event without choices"
 
     def _take_choices(self, choices: Sequence[Any]) -> None:
-        for choice in choices:
-            index = choice.get("index") or 0 if isinstance(choice, dict) else None
-            if not isinstance(index, int):
-                self.damaged = "an event with a choice of an unknown shape"
-                continue
-            try:
-                self.choices.setdefault(index, ChoiceText()).take(choice)
-            except Damaged as damaged:
-                self.damaged = str(damaged)
+        try:
+            for choice in choices:
+                index = choice.get("index") or 0 if isinstance(choice, dict) else None
+                if not isinstance(index, int):
+                    raise Damaged("an event with a choice of an unknown shape")
+                if index not in self.choices:
+                    self.choices[index] = ChoiceText()
+                self.choices[index].take(choice)
+        except Damaged as damaged:
+            self.damaged = str(damaged)
 
     def body(self) -> bytes:
         streamed: dict[str, Any] = {"events": self.events, "done": self.done}

@@ -20,7 +20,7 @@ class ChoiceText:
     """What the chunks of one choice say together."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, list[str]] = {}
+        self._texts: dict[str, list[str]] = {name: [] for name in TEXTS}
         self._other: dict[str, Any] = {}
         self._details: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
@@ -32,45 +32,53 @@ class ChoiceText:
 
     def take(self, choice: Mapping[str, Any]) -> None:
         """Read one chunk. Raises Damaged."""
-        if choice.get("finish_reason") is not None:
-            self._finishes.append(choice["finish_reason"])
-        self._native = choice.get("native_finish_reason") or self._native
-        self._error = self._error or choice.get("error")
-        self._take_proofs(choice)
-        delta = choice.get("delta")
-        if delta is None:
-            delta = choice.get("message") or {}
+        delta = choice.get("delta") or choice.get("message") or {}
         if not isinstance(delta, dict):
             raise Damaged("an event with a delta of an unknown shape")
-        for name in TEXTS:
-            if (text := delta.get(name)) is not None:
-                self._texts.setdefault(name, []).append(_text(text))
-        for name in NOT_TEXT:
-            if delta.get(name):
-                self._other[name] = delta[name]
-        if details := delta.get("reasoning_details"):
-            self._take_details(details)
-        if calls := delta.get("tool_calls"):
-            self._take_calls(calls)
+        # This runs once for every token: what is absent or empty is passed over.
+        for name, value in choice.items():
+            if value and name not in {"index", "delta", "message"}:
+                self._take_beside(name, value)
+        for name, value in delta.items():
+            if not value or name == "role":
+                continue
+            if name in TEXTS:
+                self._texts[name].append(_text(value))
+            elif name == "reasoning_details":
+                self._take_details(value)
+            elif name == "tool_calls":
+                self._take_calls(value)
+            elif name in NOT_TEXT:
+                self._other[name] = value
 
-    def _take_proofs(self, choice: Mapping[str, Any]) -> None:
-        if isinstance(ids := choice.get("token_ids"), list):
-            self._token_ids = _appended(self._token_ids, ids)
-        logprobs = choice.get("logprobs")
-        if isinstance(logprobs, dict) and isinstance(content := logprobs.get("content"), list):
-            self._logprobs = _appended(self._logprobs, content)
+    def _take_beside(self, name: str, value: Any) -> None:
+        """What stands beside the delta."""
+        match name:
+            case "finish_reason":
+                self._finishes.append(value)
+            case "native_finish_reason":
+                self._native = value
+            case "error":
+                self._error = self._error or value
+            case "token_ids" if isinstance(value, list):
+                self._token_ids = _appended(self._token_ids, value)
+            case "logprobs" if isinstance(value, dict) and isinstance(value.get("content"), list):
+                self._logprobs = _appended(self._logprobs, value["content"])
 
     def _take_details(self, details: Any) -> None:
-        if not isinstance(details, list) or not all(isinstance(item, dict) for item in details):
+        if not isinstance(details, list):
             raise Damaged("an event with reasoning details of an unknown shape")
         for item in details:
-            name = JOINED.get(str(item.get("type")))
-            last = self._details[-1] if self._details else {}
-            if name is None or any(item.get(k) != last.get(k) for k in ("type", "index")):
+            if not isinstance(item, dict):
+                raise Damaged("an event with reasoning details of an unknown shape")
+            kind, last = item.get("type"), self._details[-1] if self._details else {}
+            name = JOINED.get(kind) if isinstance(kind, str) else None
+            if name is None or kind != last.get("type") or item.get("index") != last.get("index"):
                 self._details.append({**item, **({name: [_text(item.get(name))]} if name else {})})
                 continue
             last[name].append(_text(item.get(name)))
-            last.update({k: v for k, v in item.items() if k != name and v is not None})
+            if (signature := item.get("signature")) is not None:
+                last["signature"] = signature
 
     def _take_calls(self, calls: Any) -> None:
         if not isinstance(calls, list):
@@ -99,7 +107,7 @@ class ChoiceText:
     def plain(self) -> dict[str, Any]:
         """The choice as a plain body holds it."""
         message: dict[str, Any] = {"role": "assistant", "content": None, **self._other}
-        message.update({name: "".join(parts) for name, parts in self._texts.items()})
+        message.update({name: "".join(parts) for name, parts in self._texts.items() if parts})
         if self._details:
             message["reasoning_details"] = [_joined(item) for item in self._details]
         if self._calls:
