@@ -25,6 +25,7 @@ from eagle3gen.endpoint.reply import Reply
 from eagle3gen.endpoint.request import CompletionRequest
 
 REQUEST = CompletionRequest(model="m", messages=[{"role": "user", "content": "hi"}], max_tokens=16_384)
+SPREAD_SECONDS = 5.0
 HEAD = {
     "id": "gen-1777319889-qNPs6PR0SRru1d3CzVF1",
     "object": "chat.completion.chunk",
@@ -123,14 +124,16 @@ async def measure(port: int, args: argparse.Namespace, transport: Transport) -> 
     endpoint = Endpoint(f"http://127.0.0.1:{port}/v1", None, connections=args.streams)
     deadlines = Deadlines(total=600, first_byte=60, no_progress=60)
 
-    async def call() -> Reply:
+    async def call(n: int) -> Reply:
+        # Calls of a real run do not begin, and end, in the same moment.
+        await asyncio.sleep(SPREAD_SECONDS * n / args.streams)
         return await endpoint.complete(REQUEST, deadlines=deadlines, transport=transport)
 
     peaks: list[float] = []
     stalls: list[float] = []
     watcher = asyncio.create_task(watch(peaks, stalls))
     cpu, started = own()[0], time.monotonic()
-    replies = await asyncio.gather(*(call() for _ in range(args.streams)))
+    replies = await asyncio.gather(*(call(n) for n in range(args.streams)))
     seconds, cpu = time.monotonic() - started, own()[0] - cpu
     watcher.cancel()
     whole = " word" * args.events

@@ -155,9 +155,7 @@ class _Text:
     def _take_choices(self, choices: Sequence[Any]) -> None:
         try:
             for choice in choices:
-                index = choice.get("index") or 0 if isinstance(choice, dict) else None
-                if not isinstance(index, int):
-                    raise Damaged("an event with a choice of an unknown shape")
+                index = _index(choice)
                 if index not in self.choices:
                     self.choices[index] = ChoiceText()
                 self.choices[index].take(choice)
@@ -175,6 +173,14 @@ class _Text:
         head = dump(fields)
         # The bill is copied as it was written: no digit of money passes through binary.
         return head if self.usage is None else head[:-1] + b',"usage":' + self.usage + b"}"
+
+
+def _index(choice: Any) -> int:
+    """Which answer a choice belongs to. Raises Damaged."""
+    index = choice.get("index") or 0 if isinstance(choice, dict) else None
+    if not isinstance(index, int):
+        raise Damaged("an event with a choice of an unknown shape")
+    return index
 
 
 def _is_end(payload: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Reading one response under its deadlines: a plain body whole, a stream at a slow pace and without parsing it."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
@@ -36,7 +37,8 @@ class Clock:
     deadlines: Deadlines
     started: float = 0.0
     _timeout: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
-    _armed: float = 0.0
+    _armed: float = -math.inf
+    """When the limit of silence was last moved."""
     _late: Exception | None = None
 
     async def __aenter__(self) -> Self:
@@ -67,7 +69,7 @@ class Clock:
     def _arm(self, seconds: float | None, late: Exception | None) -> None:
         now, end = asyncio.get_running_loop().time(), self.started + self.deadlines.total
         sooner = seconds is not None and now + seconds < end
-        self._armed, self._late = now, late if sooner else None
+        self._armed, self._late = now if sooner else -math.inf, late if sooner else None
         self._timeout.reschedule(now + seconds if sooner and seconds is not None else end)
 
 

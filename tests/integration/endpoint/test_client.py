@@ -16,6 +16,7 @@ from eagle3gen.endpoint.deadlines import Transport
 from eagle3gen.endpoint.refusal import Billed, Decision
 from eagle3gen.endpoint.request import CompletionRequest
 from eagle3gen.errors import ConfigurationError, ServiceUnreachable
+from tests.integration.endpoint.servers import PLAIN_HEAD, PULSE, answering, chunk, plain, read_request, serving
 
 KEY = "sk-or-v1-0123456789abcdef"
 REQUEST = CompletionRequest(
@@ -25,51 +26,6 @@ OK = (
     b'{"id":"gen-1","choices":[{"finish_reason":"stop","message":{"content":" hi"}}],'
     b'"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.1}}'
 )
-PULSE = b"\n         \n"
-HEAD = b"HTTP/1.1 200 OK\r\nX-Generation-Id: gen-7\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def plain(status: str, body: bytes, headers: str = "") -> bytes:
-    return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-async def read_request(reader) -> tuple[bytes, bytes]:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next((int(x.split(b":")[1]) for x in head.lower().split(b"\r\n") if x.startswith(b"content-length")), 0)
-    return head, await reader.readexactly(length)
-
-
-@contextlib.asynccontextmanager
-async def serving(talk, *, key=None):
-    """An endpoint whose server answers each connection with `talk(reader, writer)`."""
-
-    talks = set()
-
-    async def one(reader, writer):
-        talks.add(asyncio.current_task())
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await talk(reader, writer)
-                await writer.drain()
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(one, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    endpoint = Endpoint(f"http://127.0.0.1:{port}/api/v1/", key and SecretStr(key), connections=4)
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
-        server.close()
-        for open_talk in talks:
-            open_talk.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports close in the loop's next turn
 
 
 async def refusal_of(talk, *, deadline=5.0, key=None):
@@ -77,17 +33,6 @@ async def refusal_of(talk, *, deadline=5.0, key=None):
         reply = await endpoint.complete(REQUEST, deadline_seconds=deadline)
     assert reply.refusal is not None
     return reply.refusal
-
-
-def answering(*parts):
-    async def talk(reader, writer):
-        await read_request(reader)
-        for part in parts:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0.01)
-
-    return talk
 
 
 @pytest.fixture
@@ -99,7 +44,7 @@ def free_port():
 
 async def test_pulses_then_an_answer():
     """Blanks keep the connection alive and are no part of the answer."""
-    async with serving(answering(HEAD, *[chunk(PULSE)] * 5, chunk(OK), b"0\r\n\r\n")) as endpoint:
+    async with serving(answering(PLAIN_HEAD, *[chunk(PULSE)] * 5, chunk(OK), b"0\r\n\r\n")) as endpoint:
         reply = await endpoint.complete(REQUEST, deadline_seconds=5)
     assert reply.completion is not None
     assert reply.completion.content == " hi"
@@ -133,7 +78,7 @@ async def test_endless_pulses_meet_the_deadline():
 
     async def talk(reader, writer):
         await read_request(reader)
-        writer.write(HEAD)
+        writer.write(PLAIN_HEAD)
         while True:
             writer.write(chunk(PULSE))
             await writer.drain()
@@ -149,7 +94,7 @@ async def test_a_reset_in_the_middle_may_have_been_billed():
 
     async def talk(reader, writer):
         await read_request(reader)
-        writer.write(HEAD + chunk(PULSE))
+        writer.write(PLAIN_HEAD + chunk(PULSE))
         await writer.drain()
         await asyncio.sleep(0.05)
         linger = struct.pack("ii", 1, 0)
@@ -162,7 +107,7 @@ async def test_a_reset_in_the_middle_may_have_been_billed():
 
 BROKEN = {
     "closed before a byte": (),
-    "closed in the middle": (HEAD, chunk(OK[:30])),
+    "closed in the middle": (PLAIN_HEAD, chunk(OK[:30])),
     "no HTTP": (b"\x00\x01garbage\r\n\r\n",),
     "broken compression": (plain("200 OK", b"abcde", "Content-Encoding: gzip\r\n"),),
 }
@@ -178,14 +123,14 @@ async def test_a_broken_reply_may_have_been_billed(parts):
 
 async def test_pulses_and_then_nothing():
     """A clean end without JSON is no answer, and may have been billed."""
-    refusal = await refusal_of(answering(HEAD, chunk(PULSE), b"0\r\n\r\n"))
+    refusal = await refusal_of(answering(PLAIN_HEAD, chunk(PULSE), b"0\r\n\r\n"))
     assert (refusal.kind, refusal.billed, refusal.generation_id) == ("cut_off", Billed.MAYBE, "gen-7")
 
 
 async def test_a_reply_without_an_end_is_given_up(monkeypatch):
     """No reply may fill the memory."""
     monkeypatch.setattr("eagle3gen.endpoint.receiving.BODY_BYTES_MAX", 1000)
-    refusal = await refusal_of(answering(HEAD, *[chunk(b" " * 600)] * 3))
+    refusal = await refusal_of(answering(PLAIN_HEAD, *[chunk(b" " * 600)] * 3))
     assert (refusal.kind, refusal.billed) == ("too_large", Billed.MAYBE)
 
 
