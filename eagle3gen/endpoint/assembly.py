@@ -142,7 +142,7 @@ class _Text:
                 self.lasting[name] = chunk[name]
                 self.unsaid.remove(name)
         choices, error = chunk.get("choices"), chunk.get("error")
-        if chunk.get("usage") is not None:
+        if isinstance(chunk.get("usage"), dict):
             self.usage = _written_usage(payload, chunk["usage"])
         if not error and choices is None and "message" in chunk:
             error = chunk  # the error object alone, without its wrapper
@@ -163,6 +163,13 @@ class _Text:
             self.damaged = str(damaged)
 
     def body(self) -> bytes:
+        try:
+            return self._body()
+        except RecursionError:
+            streamed = {"events": self.events, "done": self.done, "damaged": "an event that is nested too deeply"}
+            return dump({"object": "chat.completion", "streamed": streamed, "choices": []})
+
+    def _body(self) -> bytes:
         streamed: dict[str, Any] = {"events": self.events, "done": self.done}
         if self.damaged:
             streamed["damaged"] = self.damaged
@@ -224,8 +231,11 @@ def _written_usage(payload: bytes, usage: Any) -> bytes:
         try:
             text = payload[match.end() :].decode()
             value, end = decoder.raw_decode(text)
+            if value == usage:
+                return text[:end].encode()
         except (ValueError, RecursionError):
             continue
-        if value == usage:
-            return text[:end].encode()
-    return dump(usage)
+    try:
+        return dump(usage)
+    except RecursionError:
+        return b"null"

@@ -155,7 +155,9 @@ def _text(value: Any) -> str:
 
 
 def _joined(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: "".join(value) if isinstance(value, list) else value for name, value in item.items()}
+    kind = item.get("type")
+    name = JOINED.get(kind) if isinstance(kind, str) else None
+    return item if name is None else {**item, name: "".join(item[name])}
 
 
 def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
