@@ -12,12 +12,14 @@ import orjson
 
 from eagle3gen.endpoint.answer import label
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal, billed_by
-from eagle3gen.endpoint.rules import Rule, heed_availability, rule_for, rule_for_host, status_of
+from eagle3gen.endpoint.rules import PROMPT_WORDS, Rule, heed_availability, rule_for, rule_for_host, status_of
 from eagle3gen.endpoint.waiting import bounded, retry_after_seconds
 from eagle3gen.records import Usage
 
 SHOWN_HOST_CODES = frozenset({429, 500, 502, 503, 529})
 """Codes beside which a host's own words are shown; words on an invalid request may quote the prompt."""
+BEGUN_AND_REFUSED = frozenset({400, 401, 402, 403, 404, 422})
+"""Codes that refuse a request; after the first word of an answer they can only be a host's."""
 RUN_BEFORE = frozenset({500, 502})
 """Codes that, inside a 200, may tell of a model that had begun: what it wrote may be on the bill."""
 
@@ -32,8 +34,10 @@ class Circumstances:
     now: float
     """Seconds since 1970."""
     usage: Usage
-    answered: bool
+    answered: bool = False
     """Whether the model had begun to write."""
+    cut: bool = False
+    """Whether its text had met a limit."""
 
 
 def read_error(error: Any, around: Circumstances) -> Refusal:
@@ -41,15 +45,15 @@ def read_error(error: Any, around: Circumstances) -> Refusal:
     if not isinstance(error, dict):
         error = {"message": error if isinstance(error, str) else None}
     metadata, availability = as_object(error.get("metadata")), as_object(error.get("availability"))
-    number, sentence = status_of(error, around.status), sentence_of(error)
-    inner = _inner(metadata.get("raw"))
-    upstream = str(metadata.get("limit_source", "")).startswith("upstream")
-    if inner or upstream or "provider returned error" in sentence.lower():
+    number, sentence, inner = status_of(error, around.status), sentence_of(error), _inner(metadata.get("raw"))
+    if around.cut and number == 400:
+        rule = Rule("too_long", Decision.FAIL_PROMPT)
+    elif _is_of_host(error, metadata, number, around):
         rule = rule_for_host(number, f"{sentence} {inner}")
-        if inner and number in SHOWN_HOST_CODES:
-            sentence = f"{sentence}: {inner}" if inner not in sentence else sentence
     else:
         rule = rule_for(number, sentence)
+    if inner and number in SHOWN_HOST_CODES and inner not in sentence:
+        sentence = f"{sentence}: {inner}"
     rule = heed_availability(rule, availability)
     nested = {str(k).lower(): str(v) for k, v in as_object(metadata.get("headers")).items()}
     refusal = ruled(rule, number, _with_lists(sentence, metadata), {**around.headers, **nested}, around.now)
@@ -58,6 +62,16 @@ def read_error(error: Any, around: Circumstances) -> Refusal:
         if (seconds := bounded(wait)) is not None:
             return replace(refusal, retry_after_seconds=seconds)
     return refusal
+
+
+def _is_of_host(error: Mapping[str, Any], metadata: Mapping[str, Any], number: int, around: Circumstances) -> bool:
+    """Whether a host's own error is passed on: it says so, or the request had been good enough to begin with."""
+    typed = metadata.get("error_type") or error.get("error_type") or error.get("code")
+    if isinstance(typed, str) and typed in PROMPT_WORDS:
+        return False
+    passed_on = "provider returned error" in sentence_of(error).lower() or bool(metadata.get("raw"))
+    limited = str(metadata.get("limit_source", "")).startswith("upstream")
+    return passed_on or limited or (around.answered and number in BEGUN_AND_REFUSED)
 
 
 def ruled(rule: Rule, status: int, sentence: str, headers: Mapping[str, str], now: float) -> Refusal:

@@ -82,7 +82,14 @@ def _read(status: int, headers: Mapping[str, str], text: bytes, now: float) -> C
         "generation_id": label(data.get("id")),
         "host": label(data.get("provider")),
     }
-    around = Circumstances(status=status, headers=headers, now=now, usage=usage, answered=_has_begun(data))
+    around = Circumstances(
+        status=status,
+        headers=headers,
+        now=now,
+        usage=usage,
+        answered=_has_begun(data),
+        cut=_choice(data).get("finish_reason") == "length",
+    )
     if error := _error(data):
         return replace(read_error(error, around), **_known(origin))
     if status >= 400:

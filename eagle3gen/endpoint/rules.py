@@ -73,6 +73,13 @@ STATUS_OF_WORD: Mapping[str, int] = {
     "server_error": 500,
     "api_error": 500,
     "overloaded_error": 529,
+    # Moonshot
+    "invalid_authentication_error": 401,
+    "exceeded_current_quota_error": 402,
+    "permission_denied_error": 403,
+    "resource_not_found_error": 404,
+    "rate_limit_reached_error": 429,
+    "engine_overloaded_error": 529,
     # vLLM and SGLang
     "badrequesterror": 400,
     "notfounderror": 404,
@@ -95,6 +102,19 @@ STATUS_OF_WORD: Mapping[str, int] = {
     "capacity_exhausted": 429,
     "temporarily_unavailable": 503,
 }
+PROMPT_WORDS = frozenset(
+    {
+        "context_length_exceeded",
+        "max_tokens_exceeded",
+        "token_limit_exceeded",
+        "string_too_long",
+        "invalid_prompt",
+        "content_policy_violation",
+        "refusal",
+        "payload_too_large",
+    }
+)
+"""`error_type` of faults that this prompt would meet at every host."""
 CONFIG_CODES = frozenset(
     {
         "model_not_found",

@@ -228,7 +228,10 @@ def mid_stream(code, **more):
         ((COMMENT, mid_stream(429), DONE), "rate_limited", Billed.NO),
         ((COMMENT, mid_stream(503), DONE), "unavailable", Billed.NO),
         ((thought("a"), mid_stream("provider_overloaded"), DONE), "overloaded", Billed.MAYBE),
-        ((thought("a"), mid_stream(400, usage={**USAGE, "cost": 0}), DONE), "invalid_request", Billed.NO),
+        ((thought("a"), mid_stream(400, usage={**USAGE, "cost": 0}), DONE), "host_refused", Billed.NO),
+        ((thought("a"), mid_stream(402), DONE), "host_refused", Billed.MAYBE),
+        ((thought("a"), mid_stream("max_tokens_exceeded"), DONE), "invalid_request", Billed.MAYBE),
+        ((COMMENT, mid_stream(400), DONE), "invalid_request", Billed.NO),
         ((thought("a"), mid_stream(502, usage=USAGE), DONE), "host_failed", Billed.YES),
         ((thought("a"), event({"error": {"code": 502, "message": "m"}})), "host_failed", Billed.MAYBE),
         ((thought("a"), event({"object": "error", "message": "m", "code": 500}), DONE), "server_error", Billed.MAYBE),
@@ -241,6 +244,13 @@ def test_an_error_in_the_middle_wins_over_the_text(events, kind, billed):
     """Whatever was written before it may have been billed, unless the bill says otherwise."""
     refusal = refused(*events)
     assert (refusal.kind, refusal.billed) == (kind, billed)
+
+
+def test_a_limit_that_was_met_fails_the_prompt():
+    """A finish reason of length and then an error: the same limit would be met again."""
+    broken = chunk(more={"error": {"code": 400, "message": "no more room"}})
+    refusal = refused(thought("a"), chunk("length"), broken, DONE)
+    assert (refusal.kind, refusal.outcome) == ("too_long", "permanent_prompt")
 
 
 def test_an_error_before_a_stream_is_read_like_any_other():
