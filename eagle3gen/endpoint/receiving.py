@@ -17,6 +17,11 @@ STREAM_BYTES_MAX = 8 * BODY_BYTES_MAX
 PACE_SECONDS = 0.2
 """How often a stream is looked at. What has arrived meanwhile is taken at once: waking up costs more than reading."""
 
+LAST_SECONDS = 1.0
+"""How long the end of a response is awaited after the last event: with it, the connection can be used again."""
+LAST = (b"\ndata: [DONE]", b"\ndata:[DONE]")
+"""No text of a model looks like this: inside JSON, line ends are escaped."""
+
 
 class TooLarge(Exception):
     """The body is larger than any answer."""
@@ -66,6 +71,10 @@ class Clock:
         if limit is not None and now - self._armed >= limit / 8:
             self._arm(limit, Stalled())
 
+    def last_event_came(self) -> None:
+        """Nothing more is awaited but the end."""
+        self._arm(LAST_SECONDS, Stalled())
+
     def _arm(self, seconds: float | None, late: Exception | None) -> None:
         now, end = asyncio.get_running_loop().time(), self.started + self.deadlines.total
         sooner = seconds is not None and now + seconds < end
@@ -93,7 +102,9 @@ async def read_stream(response: httpx.Response, assembly: Assembly, clock: Clock
             clock.progress()
         if assembly.raw_bytes > STREAM_BYTES_MAX:
             raise TooLarge
-        if b"[DONE]" not in chunk[-64:]:
+        if any(last in b"\n" + chunk for last in LAST):
+            clock.last_event_came()
+        else:
             await asyncio.sleep(PACE_SECONDS)
 
 

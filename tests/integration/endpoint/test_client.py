@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from eagle3gen.endpoint.client import Endpoint
-from eagle3gen.endpoint.deadlines import Transport
+from eagle3gen.endpoint.deadlines import Deadlines, Transport
 from eagle3gen.endpoint.refusal import Billed, Decision
 from eagle3gen.endpoint.request import CompletionRequest
 from eagle3gen.errors import ConfigurationError, ServiceUnreachable
@@ -146,9 +146,10 @@ async def test_nothing_listens(free_port):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a full backlog drops connections only on Linux")
-async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch):
+@pytest.mark.parametrize("own", [None, 0.2])
+async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch, own):
     """Connecting has a deadline of its own, and what was never connected was never billed."""
-    monkeypatch.setattr("eagle3gen.endpoint.client.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("eagle3gen.endpoint.client.CONNECT_SECONDS", 9 if own else 0.2)
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
@@ -158,7 +159,7 @@ async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch):
             filler.settimeout(0)
             filler.connect_ex(full.getsockname())
         endpoint = Endpoint(f"http://127.0.0.1:{full.getsockname()[1]}/v1", None, connections=1)
-        reply = await endpoint.complete(REQUEST, deadline_seconds=5)
+        reply = await endpoint.complete(REQUEST, deadlines=Deadlines(total=5, connect=own))
         await endpoint.close()
     assert reply.refusal is not None
     assert (reply.refusal.kind, reply.refusal.billed) == ("unreachable", Billed.NO)
@@ -331,6 +332,9 @@ async def test_openrouter_is_told_not_to_alter_prompts():
     assert body["plugins"] == [{"id": "context-compression", "enabled": False}]
     assert body["reasoning"] == {"exclude": False}
     assert "return_token_ids" not in body
+    assert not {"session_id", "prompt_cache_key", "transforms"} & body.keys()
+    # Neither a stored reply nor one host for all is asked for.
+    assert not [name for name in ours._http.headers if name.startswith(("x-openrouter", "x-session"))]
     for endpoint in others:
         assert not {"plugins", "reasoning"} & sent_by(endpoint).keys()
         await endpoint.close()

@@ -234,6 +234,36 @@ async def test_a_stream_lost_after_its_end_is_an_answer():
         assert (await streamed(endpoint)).outcome == "success"
 
 
+async def test_a_stream_that_does_not_close_is_an_answer():
+    """After [DONE] nothing is awaited for long."""
+
+    async def talk(reader, writer):
+        await read_request(reader)
+        writer.write(STREAM_HEAD + chunk(event(text="data: [DONE]") + BILL) + chunk(DONE))
+        await writer.drain()
+        await asyncio.sleep(30)
+
+    async with serving(talk) as endpoint:
+        reply = await streamed(endpoint, Deadlines(total=20))
+    assert reply.outcome == "success"
+    assert reply.seconds < 15
+
+
+async def test_a_text_that_spells_the_end_is_no_end():
+    """The stream goes on behind it."""
+
+    async def talk(reader, writer):
+        await read_request(reader)
+        writer.write(STREAM_HEAD + chunk(event(text="\ndata: [DONE]\n\n")))
+        await asyncio.sleep(1.5)
+        writer.write(chunk(event(text="more") + BILL + DONE) + END)
+
+    async with serving(talk) as endpoint:
+        reply = await streamed(endpoint, Deadlines(total=20))
+    assert reply.completion is not None
+    assert reply.completion.content == "\ndata: [DONE]\n\nmore"
+
+
 async def test_a_stream_lost_in_the_middle_may_have_been_billed():
     """Its text is not used."""
     refusal = await refusal_of(answering(STREAM_HEAD, chunk(event(text="a"))))
