@@ -81,6 +81,12 @@ class Completion:
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    prompt_token_ids: tuple[int, ...] | None = None
+    """What the server read, where it says so (vLLM, SGLang)."""
+    output_token_ids: tuple[int, ...] | None = None
+    """What the model emitted, where the server says so."""
+    output_token_bytes: tuple[bytes, ...] | None = None
+    """The bytes of each emitted token, where logprobs tell them; a piece of a character may come as U+FFFD."""
 
 
 class Verdict(StrEnum):

@@ -20,6 +20,7 @@ COMMANDS = {
     "reconcile": "reconcile",
     "report": "report",
     "export": "export",
+    "explain": "explain",
     "simulate": "simulate",
     "flower": "flower",
     "db": "db",

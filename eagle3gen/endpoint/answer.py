@@ -6,6 +6,7 @@ What a success holds is the whole text: whatever is not understood is a defect, 
 from collections.abc import Mapping
 from typing import Any
 
+from eagle3gen.endpoint.emitted import read_emitted
 from eagle3gen.records import Completion, ToolCall, Usage
 
 LABEL_CHARS = 300
@@ -33,6 +34,9 @@ def read_answer(data: Mapping[str, Any], usage: Usage) -> Completion:
     if not isinstance(message, dict):
         raise Defect("no_message", "an answer without a message")
     reasoning, hidden = _reasoning(message)
+    # Reasoning that was billed and is nowhere to be seen was kept back.
+    hidden = hidden or (not reasoning and bool(usage.reasoning_tokens))
+    emitted = read_emitted(data, choice)
     completion = Completion(
         generation_id=label(data.get("id")),
         model=label(data.get("model")),
@@ -44,6 +48,9 @@ def read_answer(data: Mapping[str, Any], usage: Usage) -> Completion:
         content=_content(message),
         tool_calls=_tool_calls(message),
         usage=usage,
+        prompt_token_ids=emitted.prompt_ids,
+        output_token_ids=emitted.output_ids,
+        output_token_bytes=emitted.output_bytes,
     )
     _check(completion)
     return completion
@@ -64,8 +71,6 @@ def _check(completion: Completion) -> None:
 def _finish(reason: Any) -> str:
     if reason is None:
         raise Defect("no_finish_reason", "an answer that does not say how it ended")
-    if reason == "error":
-        raise Defect("host_failed", "the host failed in the middle of the answer")
     if reason == "content_filter":
         raise Defect("content_filter", "the answer was cut by a content filter")
     if not isinstance(reason, str) or reason not in FINISHED:
@@ -78,14 +83,16 @@ def _reasoning(message: Mapping[str, Any]) -> tuple[str | None, bool]:
 
     `reasoning_details` repeats the text of open models; encrypted or summarised items stand for text that is not shown.
     """
-    text = _string(message, "reasoning") or _string(message, "reasoning_content")
+    text, other = _string(message, "reasoning"), _string(message, "reasoning_content")
+    contradicted = bool(text and other and text != other)
+    text = text or other
     details = message.get("reasoning_details") or []
     if not isinstance(details, list) or not all(isinstance(item, dict) for item in details):
         raise Defect("malformed", "an answer with reasoning details of an unknown shape")
     if any(item.get("type") != "reasoning.text" for item in details):
         return text, True
     detailed = "".join(_string(item, "text") or "" for item in details)
-    return text or detailed or None, bool(detailed and text and detailed != text)
+    return text or detailed or None, contradicted or bool(detailed and text and detailed != text)
 
 
 def _content(message: Mapping[str, Any]) -> str | None:

@@ -1,14 +1,13 @@
-"""The client: one call under one deadline, and whatever happens becomes a `Reply`."""
+"""The client: one call under its deadlines, and whatever happens becomes a `Reply`."""
 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
@@ -16,46 +15,47 @@ from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr
 
 from eagle3gen import __version__
+from eagle3gen.endpoint.address import Address, addresses, choose
 from eagle3gen.endpoint.answer import label
-from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
+from eagle3gen.endpoint.assembly import Assembly
+from eagle3gen.endpoint.deadlines import CONNECT_SECONDS, Deadlines, Transport
+from eagle3gen.endpoint.extras import Extras
+from eagle3gen.endpoint.lost import ENDINGS, LOST, explained, failed, reason
+from eagle3gen.endpoint.receiving import Clock, is_stream, read_plain, read_stream
+from eagle3gen.endpoint.refusal import Decision
 from eagle3gen.endpoint.reply import Reply, read_reply
 from eagle3gen.endpoint.request import CompletionRequest
-from eagle3gen.errors import ConfigurationError, ServiceUnreachable
+from eagle3gen.endpoint.sampling import check_sampling
+from eagle3gen.errors import ConfigurationError, InputError, ServiceUnreachable
 
-BODY_BYTES_MAX = 32 * 2**20
-CONNECT_SECONDS = 10.0
 PING_SECONDS = 5.0
 KEEPALIVE_SECONDS = 60.0
-OPENROUTER_EXTRAS: Mapping[str, Any] = {
-    # Prompts are never to be altered on their way, and hidden reasoning could not be rebuilt.
-    "plugins": [{"id": "context-compression", "enabled": False}],
-    "reasoning": {"exclude": False},
-}
 
-
-LOST = (aiohttp.ClientError, OSError)
-"""What the transport lets through beside httpx's own errors."""
-
-
-class TooLarge(Exception):
-    """The body is larger than any answer."""
+Noted = Callable[[str], None]
 
 
 class Endpoint:
     """An OpenAI-compatible endpoint, with a connection for every open call.
 
+    `base_url` may be several, also in one string with commas: calls go where the least are open.
+    `free` declares that answers cost nothing, where the server says nothing of cost.
+
     httpx over aiohttp's transport: httpx's own pool is quadratic in the number of connections (encode/httpx 3215).
     Raises ConfigurationError for an address that is no URL and a key that cannot stand in a header.
     """
 
-    def __init__(self, base_url: str, api_key: SecretStr | None, *, connections: int) -> None:
-        self.base_url = base_url.rstrip("/")
-        self._extras = OPENROUTER_EXTRAS if _is_openrouter(_host(base_url)) else {}
+    def __init__(
+        self, base_url: str | Sequence[str], api_key: SecretStr | None, *, connections: int, free: bool = False
+    ) -> None:
+        self._addresses = addresses(base_url)
+        self.base_url = ",".join(address.url for address in self._addresses)
+        self._free = free
+        self._extras = Extras(is_openrouter=self._addresses[0].is_openrouter)
         headers = {"Content-Type": "application/json", "User-Agent": f"eagle3gen/{__version__}"}
         self._key = api_key
         if api_key is not None:
             headers["Authorization"] = f"Bearer {_checked(api_key.get_secret_value())}"
-        # The total deadline is the caller's; only connecting has one of its own.
+        # The deadlines are the caller's; only connecting has one of its own.
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         self._http = httpx.AsyncClient(
             transport=AiohttpTransport(client=_session(connections)), headers=headers, timeout=timeout
@@ -65,56 +65,127 @@ class Endpoint:
         self,
         request: CompletionRequest,
         *,
-        deadline_seconds: float,
-        on_generation_id: Callable[[str], None] | None = None,
+        deadline_seconds: float | None = None,
+        deadlines: Deadlines | None = None,
+        transport: Transport = Transport.PLAIN,
+        on_generation_id: Noted | None = None,
     ) -> Reply:
         """One answer, or why there is none. Raises nothing but CancelledError, which closes the connection.
 
-        `on_generation_id` is told the endpoint's id of the call as soon as the headers are there.
+        `deadlines` wins over `deadline_seconds`, which is the total alone; one of them must be given.
+        `on_generation_id` is called, and must not raise, when the headers tell the id of the call.
         """
-        started = time.monotonic()
+        if deadlines is None:
+            if deadline_seconds is None:
+                raise TypeError("a call needs its deadlines")
+            deadlines = Deadlines(total=deadline_seconds)
         try:
-            body = request.body(self._extras)
-        except (TypeError, ValueError, RecursionError):
-            # Never shown: the error of the encoder may quote the prompt.
-            message = "the prompt cannot be written as JSON, for instance because it holds half of a character"
-            return _failed("unsendable", message, started, decision=Decision.FAIL_PROMPT)
+            check_sampling(request.sampling)
+        except InputError as error:
+            return failed("bad_sampling", str(error), Decision.PAUSE_DATASET)
+        while True:
+            extra = self._extras.for_call(request, transport)
+            try:
+                body = self._extras.adapted(request).body(extra)
+            except (TypeError, ValueError, RecursionError):
+                # Never shown: the error of the encoder may quote the prompt.
+                message = "the prompt cannot be written as JSON, for instance because it holds half of a character"
+                return failed("unsendable", message, Decision.FAIL_PROMPT)
+            reply = await self._balanced(body, deadlines, on_generation_id)
+            # A server that does not know one of our own wishes is asked again without it, now and from now on.
+            if not self._extras.drop_unwelcome(extra, reply, transport):
+                return self._priced(reply)
+
+    async def _balanced(self, body: bytes, deadlines: Deadlines, noted: Noted | None) -> Reply:
+        """One call, or one more for every base URL to which there was no connection."""
+        for attempt in range(len(self._addresses)):
+            address = choose(self._addresses)
+            address.calls += 1
+            try:
+                reply = await self._call(address, body, deadlines, noted)
+            finally:
+                address.calls -= 1
+            if reply.refusal is None or reply.refusal.kind != "unreachable":
+                break
+            address.rest()
+            if attempt + 1 < len(self._addresses) and choose(self._addresses).rests_until > time.monotonic():
+                break
+        if len(self._addresses) > 1 and reply.completion is not None and reply.completion.host is None:
+            return replace(reply, completion=replace(reply.completion, host=address.name))
+        return reply
+
+    async def _call(self, address: Address, body: bytes, deadlines: Deadlines, noted: Noted | None) -> Reply:
+        started = time.monotonic()
         headers: Mapping[str, str] = {}
+        assembly: Assembly | None = None
+        status = 200
         try:
             async with (
-                asyncio.timeout(deadline_seconds),
-                self._http.stream("POST", f"{self.base_url}/chat/completions", content=body) as response,
+                Clock(deadlines) as clock,
+                self._http.stream(
+                    "POST", f"{address.url}/chat/completions", content=body, timeout=_timeout(deadlines)
+                ) as response,
             ):
-                headers = response.headers
-                if on_generation_id is not None and (generation_id := label(headers.get("x-generation-id"))):
-                    on_generation_id(generation_id)
-                received = await _read(response)
-        except (TimeoutError, TooLarge, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
-            return _explained(error, deadline_seconds, started, headers)
-        reply = read_reply(response.status_code, headers, received, time.monotonic() - started)
+                status, headers = response.status_code, response.headers
+                clock.headers_came()
+                if noted is not None and (generation_id := label(headers.get("x-generation-id"))):
+                    noted(generation_id)
+                if is_stream(response):
+                    assembly = Assembly()
+                    await read_stream(response, assembly, clock)
+                    received = assembly.body()
+                else:
+                    received = await read_plain(response)
+        except ENDINGS as error:
+            seconds = time.monotonic() - started
+            if assembly is not None:
+                reply = self._read(status, headers, assembly.body(), seconds)
+                if reply.refusal is None or reply.refusal.kind != "cut_off":
+                    return reply  # it had said everything before it was lost
+            return explained(error, deadlines, seconds, headers)
+        return self._read(status, headers, received, time.monotonic() - started)
+
+    def _read(self, status: int, headers: Mapping[str, str], received: bytes, seconds: float) -> Reply:
+        reply = read_reply(status, headers, received, seconds)
         key = self._key.get_secret_value().encode() if self._key else b""
         if reply.refusal is None or not key or key not in received:
             return reply
         # Some endpoints repeat a key they refuse: it is read again without.
-        return read_reply(response.status_code, headers, received.replace(key, b"***"), reply.seconds)
+        return read_reply(status, headers, received.replace(key, b"***"), seconds)
+
+    def _priced(self, reply: Reply) -> Reply:
+        """With a cost of 0 where that is declared and nothing else is said."""
+        if not self._free:
+            return reply
+        if reply.completion is not None and reply.completion.usage.cost_usd is None:
+            usage = replace(reply.completion.usage, cost_usd=Decimal(0))
+            return replace(reply, completion=replace(reply.completion, usage=usage))
+        if reply.refusal is not None and reply.refusal.usage.cost_usd is None:
+            usage = replace(reply.refusal.usage, cost_usd=Decimal(0))
+            return replace(reply, refusal=replace(reply.refusal, usage=usage))
+        return reply
 
     async def ping(self) -> None:
-        """Raises ServiceUnreachable when nothing answers at the base URL, or what answers sends elsewhere."""
+        """Raises ServiceUnreachable when nothing answers at a base URL, or what answers sends elsewhere."""
+        for address in self._addresses:
+            await self._ping(address.url)
+
+    async def _ping(self, url: str) -> None:
         try:
             async with asyncio.timeout(PING_SECONDS):
-                response = await self._http.get(f"{self.base_url}/models")
+                response = await self._http.get(f"{url}/models")
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
             raise ServiceUnreachable(
-                f"the endpoint {self.base_url} does not answer ({_reason(error)}); check --endpoint-url"
+                f"the endpoint {url} does not answer ({reason(error)}); check --endpoint-url"
             ) from error
         if response.is_redirect:
             raise ServiceUnreachable(
-                f"the endpoint {self.base_url} redirects to {response.headers.get('location')}; check --endpoint-url"
+                f"the endpoint {url} redirects to {response.headers.get('location')}; check --endpoint-url"
             )
         # Not every API lists its models, but a web page in place of JSON is none.
         if response.status_code >= 400 and "json" not in response.headers.get("content-type", ""):
             raise ServiceUnreachable(
-                f"{self.base_url} answers {response.status_code} with a page, not with an API; check --endpoint-url"
+                f"{url} answers {response.status_code} with a page, not with an API; check --endpoint-url"
             )
 
     async def get(self, path: str, parameters: Mapping[str, str] | None = None) -> tuple[int, Any]:
@@ -122,11 +193,12 @@ class Endpoint:
 
         Raises ServiceUnreachable.
         """
+        url = f"{self._addresses[0].url}{path}"
         try:
             async with asyncio.timeout(PING_SECONDS):
-                response = await self._http.get(f"{self.base_url}{path}", params=parameters)
+                response = await self._http.get(url, params=parameters)
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
-            raise ServiceUnreachable(f"{self.base_url}{path} does not answer ({_reason(error)})") from error
+            raise ServiceUnreachable(f"{url} does not answer ({reason(error)})") from error
         try:
             return response.status_code, json.loads(response.content, parse_float=Decimal)
         except (ValueError, RecursionError, InvalidOperation):
@@ -150,46 +222,10 @@ def _session(connections: int) -> aiohttp.ClientSession:
     )
 
 
-async def _read(response: httpx.Response) -> bytes:
-    chunks, size = [], 0
-    async for chunk in response.aiter_bytes():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > BODY_BYTES_MAX:
-            raise TooLarge
-    return b"".join(chunks)
-
-
-def _explained(error: Exception, deadline_seconds: float, started: float, headers: Mapping[str, str]) -> Reply:
-    """A call without a reply: what went wrong, and whether anything can have been sent."""
-    if _never_connected(error):
-        reply = _failed("unreachable", f"cannot connect: {_reason(error)}", started, blames_prompt=False)
-    elif isinstance(error, TimeoutError):
-        reply = _failed("deadline", f"no answer within {deadline_seconds:g} s", started, billed=Billed.MAYBE)
-    elif isinstance(error, TooLarge):
-        reply = _failed("too_large", "the reply is larger than any answer", started, billed=Billed.MAYBE)
-    elif not headers and isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL | ValueError):
-        message = f"nothing can be sent to this address ({_reason(error)}): wrong --endpoint-url"
-        reply = _failed("wrong_url", message, started, decision=Decision.PAUSE_DATASET)
-    else:
-        message = f"the connection was lost: {_reason(error)}"
-        reply = _failed("connection_lost", message, started, billed=Billed.MAYBE)
-    if reply.refusal is None:
-        raise AssertionError("a failure is a refusal")
-    return replace(reply, refusal=replace(reply.refusal, generation_id=headers.get("x-generation-id")))
-
-
-def _failed(
-    kind: str,
-    message: str,
-    started: float,
-    *,
-    decision: Decision = Decision.RETRY,
-    billed: Billed = Billed.NO,
-    blames_prompt: bool = True,
-) -> Reply:
-    refusal = Refusal(kind=kind, decision=decision, billed=billed, message=message, blames_prompt=blames_prompt)
-    return Reply(status=None, body=b"", seconds=time.monotonic() - started, refusal=refusal)
+def _timeout(deadlines: Deadlines) -> Any:
+    if deadlines.connect is None:
+        return httpx.USE_CLIENT_DEFAULT
+    return httpx.Timeout(None, connect=deadlines.connect)
 
 
 def _checked(key: str) -> str:
@@ -199,32 +235,3 @@ def _checked(key: str) -> str:
             "the API key is empty, or holds a blank, a line break or a character that is not ASCII; set it anew"
         )
     return key
-
-
-def _never_connected(error: BaseException) -> bool:
-    """Whether nothing can have been sent.
-
-    httpx's own classes do not say: the transport maps lost connections to
-    ConnectTimeout as well, so the cause is looked at.
-    """
-    return isinstance(error.__cause__ or error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-
-
-def _reason(error: BaseException) -> str:
-    first = str(error).splitlines()[0] if str(error) else ""
-    return first[:200] or type(error).__name__
-
-
-def _host(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigurationError(f"the endpoint {url} is no http or https address; check --endpoint-url")
-    return parts.hostname or ""
-
-
-def _is_openrouter(host: str) -> bool:
-    return host == "openrouter.ai" or host.endswith(".openrouter.ai")

@@ -1,4 +1,4 @@
-"""Read what came back. Pure: status, headers and body in; a completion or a refusal out; never an exception.
+"""Read what came back. Pure: status, headers, body and time in; a completion or a refusal out; never an exception.
 
 OpenRouter commits to 200 before it knows the outcome: blanks keep the connection alive, then comes JSON that may hold
 an error instead of an answer. So the body decides, and `error` is looked at before `choices`.
@@ -14,14 +14,18 @@ from typing import Any
 import orjson
 
 from eagle3gen.endpoint.answer import Defect, label, read_answer
+from eagle3gen.endpoint.assembly import assemble, looks_streamed
+from eagle3gen.endpoint.fault import Circumstances, as_object, read_error, ruled, sentence_of
 from eagle3gen.endpoint.refusal import Billed, Decision, OutcomeWord, Refusal, billed_by
-from eagle3gen.endpoint.rules import Rule, heed_availability, rule_for, rule_for_page, status_of
+from eagle3gen.endpoint.rules import ELSEWHERE, rule_for, rule_for_page
 from eagle3gen.endpoint.usage import read_usage
-from eagle3gen.endpoint.waiting import PAGE_SECONDS, bounded, retry_after_seconds
+from eagle3gen.endpoint.waiting import PAGE_SECONDS
 from eagle3gen.records import Completion, Usage
 
 EDGE_CODE = re.compile(rb"error code: (\d{3,4})\b", re.IGNORECASE)
 """What Cloudflare's edge writes to programs: 1xxx is its own refusal, 52x a failure of the server behind it."""
+MARK = b"\xef\xbb\xbf"
+WRITTEN = ("content", "reasoning", "reasoning_content", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Reply:
     status: int | None
     """None when no response came at all."""
     body: bytes
+    """As received; of a stream, its plain form."""
     seconds: float
     completion: Completion | None = None
     refusal: Refusal | None = None
@@ -42,85 +47,95 @@ class Reply:
         cut = self.completion is not None and self.completion.finish_reason == "length"
         return "truncated" if cut else "success"
 
+    @property
+    def billed(self) -> Billed:
+        """An answer is paid for, whatever it costs."""
+        return Billed.YES if self.refusal is None else self.refusal.billed
 
-def read_reply(status: int, headers: Mapping[str, str], body: bytes, seconds: float = 0.0) -> Reply:
-    """What the endpoint said."""
+
+def read_reply(
+    status: int, headers: Mapping[str, str], body: bytes, seconds: float = 0.0, *, now: float | None = None
+) -> Reply:
+    """What the endpoint said, streamed or not. `now` is the time of the answer in seconds since 1970."""
     headers = {name.lower(): value for name, value in headers.items()}
-    read = _read(status, headers, body)
+    text = body.removeprefix(MARK).strip()
+    if looks_streamed(text):
+        body = text = assemble(body)
+    read = _read(status, headers, text, time.time() if now is None else now)
     if isinstance(read, Completion):
+        if read.generation_id is None:
+            read = replace(read, generation_id=label(headers.get("x-generation-id")))
         return Reply(status=status, body=body, seconds=seconds, completion=read)
     generation_id = read.generation_id or label(headers.get("x-generation-id"))
     return Reply(status=status, body=body, seconds=seconds, refusal=replace(read, generation_id=generation_id))
 
 
-def _read(status: int, headers: Mapping[str, str], body: bytes) -> Completion | Refusal:
-    text = body.strip()
-    data = _json(text)
+def _read(status: int, headers: Mapping[str, str], text: bytes, now: float) -> Completion | Refusal:
     if 300 <= status < 400:
-        return _redirected(status, headers)
+        return _redirected(status, headers, now)
+    data = parse(text)
     if not isinstance(data, dict):
-        return _page(status, headers, text)
+        return _page(status, headers, text, now)
     usage = read_usage(data.get("usage"), text)
     origin: dict[str, Any] = {
         "usage": usage,
         "generation_id": label(data.get("id")),
         "host": label(data.get("provider")),
     }
-    error = data.get("error") or _choice_error(data)
-    if not error and "message" in data and not data.get("choices"):
-        error = data  # the error object alone, without its wrapper
-    if error:
-        return replace(_error(status, headers, error, usage), **_known(origin))
+    around = Circumstances(
+        status=status,
+        headers=headers,
+        now=now,
+        usage=usage,
+        answered=_has_begun(data),
+        cut=_choice(data).get("finish_reason") == "length",
+    )
+    if error := _error(data):
+        return replace(read_error(error, around), **_known(origin))
     if status >= 400:
-        return replace(_ruled(rule_for(status, _sentence(data)), status, headers, _sentence(data)), **origin)
+        return replace(ruled(rule_for(status, sentence_of(data)), status, sentence_of(data), headers, now), **origin)
+    if "choices" not in data and isinstance(data.get("data"), dict | list):
+        return ruled(ELSEWHERE, status, "a record of another kind, not an answer: wrong --endpoint-url", {}, now)
+    if broken := _broken_stream(data):
+        return replace(_cut_off(broken, usage), **origin)
     try:
         return read_answer(data, usage)
     except Defect as defect:
-        return _defective(defect, usage, origin)
+        return _defective(defect, usage, origin, data)
 
 
-def _defective(defect: Defect, usage: Usage, origin: Mapping[str, Any]) -> Refusal:
-    refusal = Refusal(
-        kind=defect.kind,
-        decision=Decision.RETRY,
-        billed=billed_by(usage, Billed.MAYBE),
-        message=defect.sentence,
-        defective=True,
-    )
+def _error(data: Mapping[str, Any]) -> Any:
+    """What a body gives as its error, if it does."""
+    choice = _choice(data)
+    if error := data.get("error") or choice.get("error"):
+        return error
+    if "message" in data and not data.get("choices"):
+        return data  # the error object alone, without its wrapper
+    if choice.get("finish_reason") == "error":
+        return {"code": 502, "message": "the host failed in the middle of the answer"}
+    return None
+
+
+def _broken_stream(data: Mapping[str, Any]) -> str:
+    """Why text of a stream may be missing, if so."""
+    streamed = as_object(data.get("streamed"))
+    if streamed.get("damaged"):
+        return f"a stream with {label(streamed['damaged'])}"
+    if streamed and not streamed.get("done") and _choice(data).get("finish_reason") is None:
+        return "a stream that broke off"
+    return ""
+
+
+def _defective(defect: Defect, usage: Usage, origin: Mapping[str, Any], data: Mapping[str, Any]) -> Refusal:
+    billed = billed_by(usage, Billed.MAYBE)
+    if billed is Billed.NO and usage.cost_usd is None and _choice(data).get("finish_reason"):
+        # The insurance covers answers that broke off; one that ended by itself may still cost its prompt.
+        billed = Billed.MAYBE
+    refusal = Refusal(kind=defect.kind, decision=Decision.RETRY, billed=billed, message=defect.sentence, defective=True)
     return replace(refusal, **origin)
 
 
-def _error(status: int, headers: Mapping[str, str], error: Any, usage: Usage) -> Refusal:
-    """All dialects: `{code, message, metadata}`, the typed one, the one with `availability`, and a bare string."""
-    if not isinstance(error, dict):
-        error = {"message": error if isinstance(error, str) else None}
-    number, sentence = status_of(error, status), _sentence(error)
-    metadata, availability = _object(error.get("metadata")), _object(error.get("availability"))
-    nested = {str(k).lower(): str(v) for k, v in _object(metadata.get("headers")).items()}
-    rule = heed_availability(rule_for(number, sentence), availability)
-    refusal = _ruled(rule, number, {**headers, **nested}, sentence)
-    # A refused call is charged for only if its bill says so: 0 USD beside tokens is the insurance at work.
-    unbilled = usage.cost_usd is not None and not usage.cost_usd
-    refusal = replace(refusal, billed=Billed.NO if unbilled else billed_by(usage, rule.billed))
-    for wait in (metadata.get("retry_after_seconds"), availability.get("retry_after")):
-        if (seconds := bounded(wait)) is not None:
-            refusal = replace(refusal, retry_after_seconds=seconds)
-            break
-    return replace(refusal, host=label(metadata.get("provider_name")))
-
-
-def _ruled(rule: Rule, status: int, headers: Mapping[str, str], sentence: str) -> Refusal:
-    return Refusal(
-        kind=rule.kind,
-        decision=rule.decision,
-        billed=rule.billed,
-        message=f"{status}: {sentence}",
-        blames_prompt=rule.blames_prompt,
-        retry_after_seconds=retry_after_seconds(headers, time.time()),
-    )
-
-
-def _page(status: int, headers: Mapping[str, str], text: bytes) -> Refusal:
+def _page(status: int, headers: Mapping[str, str], text: bytes, now: float) -> Refusal:
     """No JSON: a page of the network in between, or a reply cut off, which may have been an answer and billed."""
     start = label(text[:80].decode("utf-8", "replace")) or "an empty reply"
     edge = EDGE_CODE.search(text[:200])
@@ -128,20 +143,27 @@ def _page(status: int, headers: Mapping[str, str], text: bytes) -> Refusal:
         code = int(edge[1])
         status = 429 if code == 1015 else 403 if code >= 1000 else code
     if status < 400 and not text.startswith(b"<"):
-        message = f"a reply that ended without its JSON: {start}"
-        return Refusal(kind="cut_off", decision=Decision.RETRY, billed=Billed.MAYBE, message=message)
-    refusal = _ruled(rule_for_page(status), status, headers, f"a page of the network, not of the endpoint: {start}")
+        # What was cut off may be the text of an answer, which no log should repeat.
+        what = "JSON that is not whole" if text.startswith(b"{") else start
+        return _cut_off(f"a reply that ended without its JSON: {what}", Usage())
+    sentence = f"a page of the network, not of the endpoint: {start}"
+    refusal = ruled(rule_for_page(status), status, sentence, headers, now)
     if refusal.decision is not Decision.RETRY or refusal.retry_after_seconds is not None:
         return refusal
     return replace(refusal, retry_after_seconds=PAGE_SECONDS)
 
 
-def _redirected(status: int, headers: Mapping[str, str]) -> Refusal:
+def _cut_off(message: str, usage: Usage) -> Refusal:
+    billed = billed_by(usage, Billed.MAYBE)
+    return Refusal(kind="cut_off", decision=Decision.RETRY, billed=billed, message=message)
+
+
+def _redirected(status: int, headers: Mapping[str, str], now: float) -> Refusal:
     where = label(headers.get("location")) or "another address"
-    return _ruled(rule_for(status, ""), status, {}, f"the endpoint redirects to {where}: wrong --endpoint-url")
+    return ruled(rule_for(status, ""), status, f"the endpoint redirects to {where}: wrong --endpoint-url", {}, now)
 
 
-def _json(text: bytes) -> Any:
+def parse(text: bytes) -> Any:
     """The value, or None. orjson refuses halves of characters, which an answer may hold: those are read by json."""
     try:
         return orjson.loads(text)
@@ -154,23 +176,15 @@ def _json(text: bytes) -> Any:
         return None
 
 
-def _choice_error(data: Mapping[str, Any]) -> Any:
+def _has_begun(data: Mapping[str, Any]) -> bool:
+    message = as_object(_choice(data).get("message"))
+    return any(message.get(name) for name in WRITTEN)
+
+
+def _choice(data: Mapping[str, Any]) -> dict[str, Any]:
     choices = data.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return _object(first).get("error")
+    return as_object(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def _known(origin: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in origin.items() if value is not None}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    """What is said, without what was sent: validation errors repeat the prompt beside their `msg`."""
-    said = error.get("message") or error.get("detail") or error.get("object")
-    if isinstance(said, list):
-        said = "; ".join(item["msg"] for item in said if isinstance(item, dict) and isinstance(item.get("msg"), str))
-    return label(said) or "no message"

@@ -73,7 +73,48 @@ STATUS_OF_WORD: Mapping[str, int] = {
     "server_error": 500,
     "api_error": 500,
     "overloaded_error": 529,
+    # Moonshot
+    "invalid_authentication_error": 401,
+    "exceeded_current_quota_error": 402,
+    "permission_denied_error": 403,
+    "resource_not_found_error": 404,
+    "rate_limit_reached_error": 429,
+    "engine_overloaded_error": 529,
+    # vLLM and SGLang
+    "badrequesterror": 400,
+    "notfounderror": 404,
+    "internalservererror": 500,
+    # Google
+    "invalid_argument": 400,
+    "resource_exhausted": 429,
+    "internal": 500,
+    "unavailable": 503,
+    "deadline_exceeded": 504,
+    # `error.availability.code`
+    "wrong_endpoint": 400,
+    "region_restricted": 403,
+    "no_endpoints": 404,
+    "model_deprecated": 404,
+    "model_unavailable_upstream": 404,
+    "privacy_restricted": 404,
+    "constraint_filtered": 404,
+    "free_variant_ended": 404,
+    "capacity_exhausted": 429,
+    "temporarily_unavailable": 503,
 }
+PROMPT_WORDS = frozenset(
+    {
+        "context_length_exceeded",
+        "max_tokens_exceeded",
+        "token_limit_exceeded",
+        "string_too_long",
+        "invalid_prompt",
+        "content_policy_violation",
+        "refusal",
+        "payload_too_large",
+    }
+)
+"""`error_type` of faults that this prompt would meet at every host."""
 CONFIG_CODES = frozenset(
     {
         "model_not_found",
@@ -93,10 +134,19 @@ SAYINGS: tuple[tuple[int, str, Rule], ...] = (
     (403, "your region", Rule("region_restricted", _PAUSE)),
     (403, "country, region", Rule("region_restricted", _PAUSE)),
     (400, "is not a valid model id", Rule("unknown_model", _PAUSE)),
-    # A host's own 400 passed on: another host may take the same prompt.
-    (400, "provider returned error", Rule("host_refused", _RETRY)),
 )
 """What only the message tells apart."""
+TOO_LONG = (
+    "context length",
+    "context window",
+    "maximum input length",
+    "prompt is too long",
+    "input is too long",
+    "token limit reached",
+)
+"""What every host would say of this prompt under this limit."""
+ELSEWHERE = Rule("wrong_endpoint", _PAUSE)
+"""A reply of another endpoint than the one that was meant."""
 UNSENT_PAGES = frozenset({502, 503, 521, 522, 523, 525, 526, 530})
 """Pages by which an edge says that it could not reach the server behind it."""
 
@@ -114,6 +164,20 @@ def rule_for(status: int, message: str) -> Rule:
     if 400 <= status < 500:
         return Rule("refused", _FAIL)
     return Rule("server_error", _RETRY, Billed.MAYBE)
+
+
+def rule_for_host(status: int, said: str) -> Rule:
+    """The rule of a host's own error that was passed on.
+
+    A host's 400 may pass elsewhere, and its 401, 402 or 404 is about the router's account there, not about our key.
+    """
+    lowered = said.lower()
+    if any(words in lowered for words in TOO_LONG):
+        return Rule("too_long", _FAIL)
+    if 400 <= status < 500 and status not in {408, 409, 413, 425, 429}:
+        return Rule("host_refused", _RETRY)
+    # One host is full; the endpoint itself, and with it every other host, is not.
+    return replace(RULES[429], kind="host_limited") if status == 429 else rule_for(status, "")
 
 
 def rule_for_page(status: int) -> Rule:
@@ -148,14 +212,19 @@ def heed_availability(rule: Rule, availability: Mapping[str, Any]) -> Rule:
 
 def status_of(error: Mapping[str, Any], status: int) -> int:
     """The code of an error object: a number in any dress, a word, or else the status of the reply."""
-    metadata = error.get("metadata")
+    metadata, availability = error.get("metadata"), error.get("availability")
     typed = metadata.get("error_type") if isinstance(metadata, dict) else None
+    available = availability.get("code") if isinstance(availability, dict) else None
     if (number := _number(error.get("code"))) is not None:
         return number
-    for word in (error.get("code"), typed, error.get("error_type"), error.get("type")):
+    if (number := _number(error.get("http_status"))) is not None:
+        return number
+    for word in (error.get("code"), typed, error.get("error_type"), error.get("type"), available, error.get("status")):
         if isinstance(word, str) and word.lower() in STATUS_OF_WORD:
             return STATUS_OF_WORD[word.lower()]
-    number = _number(error.get("http_status"))
+        if isinstance(word, str) and word.startswith("image_"):
+            return 400
+    number = _number(error.get("status"))
     return number if number is not None else status if status >= 400 else 500
 
 

@@ -11,8 +11,11 @@ BACKOFF_SECONDS_MAX = 60.0
 OUTAGE_SECONDS = (5.0, 30.0)
 PAGE_SECONDS = 60.0
 """After a page of the network: bans of an edge last minutes, and every call prolongs them."""
-WAIT_SECONDS_MAX = 300.0
-"""The longest wait that an endpoint can ask for; looking again is cheap."""
+WAIT_SECONDS_MAX = 86_400.0
+"""The longest wait that an endpoint can ask for: a daily limit is reset within a day, and asking before is refused."""
+JITTER_SECONDS_MAX = 60.0
+MILLISECONDS_FROM, SECONDS_FROM = 1e11, 1e9
+"""From these numbers on, a time is one since 1970: 1e9 s and 1e11 ms are long past, and no wait is 30 years."""
 
 
 def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -> float:
@@ -33,7 +36,7 @@ def outage_seconds(retry_after: float | None, rng: random.Random) -> float:
 
 def _after(asked: float, wait: float, rng: random.Random) -> float:
     asked = bounded(asked) or 0.0
-    return asked + rng.uniform(0.0, max(1.0, wait / 4, asked / 4))
+    return asked + rng.uniform(0.0, min(JITTER_SECONDS_MAX, max(1.0, wait / 4, asked / 4)))
 
 
 def bounded(seconds: Any) -> float | None:
@@ -48,16 +51,22 @@ def bounded(seconds: Any) -> float | None:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:
-    """What `Retry-After` (seconds or a date) or `X-RateLimit-Reset` (milliseconds since 1970) ask for, bounded."""
+    """What `Retry-After` (seconds or a date) or `X-RateLimit-Reset` ask for, bounded.
+
+    OpenRouter's reset counts milliseconds since 1970; others count seconds, or seconds from now.
+    """
     lowered = {name.lower(): value for name, value in headers.items()}
     if value := lowered.get("retry-after"):
         seconds = bounded(value)
         return seconds if seconds is not None else _until(value, now)
     if reset := lowered.get("x-ratelimit-reset"):
         try:
-            return bounded(float(reset) / 1000.0 - now)
+            at = float(reset)
         except ValueError:
             return None
+        if at >= MILLISECONDS_FROM:
+            return bounded(at / 1000.0 - now)
+        return bounded(at - now if at >= SECONDS_FROM else at)
     return None
 
 

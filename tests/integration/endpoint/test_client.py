@@ -12,9 +12,11 @@ import pytest
 from pydantic import SecretStr
 
 from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.deadlines import Deadlines, Transport
 from eagle3gen.endpoint.refusal import Billed, Decision
 from eagle3gen.endpoint.request import CompletionRequest
 from eagle3gen.errors import ConfigurationError, ServiceUnreachable
+from tests.integration.endpoint.servers import PLAIN_HEAD, PULSE, answering, chunk, plain, read_request, serving
 
 KEY = "sk-or-v1-0123456789abcdef"
 REQUEST = CompletionRequest(
@@ -24,51 +26,6 @@ OK = (
     b'{"id":"gen-1","choices":[{"finish_reason":"stop","message":{"content":" hi"}}],'
     b'"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.1}}'
 )
-PULSE = b"\n         \n"
-HEAD = b"HTTP/1.1 200 OK\r\nX-Generation-Id: gen-7\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def plain(status: str, body: bytes, headers: str = "") -> bytes:
-    return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-async def read_request(reader) -> tuple[bytes, bytes]:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next((int(x.split(b":")[1]) for x in head.lower().split(b"\r\n") if x.startswith(b"content-length")), 0)
-    return head, await reader.readexactly(length)
-
-
-@contextlib.asynccontextmanager
-async def serving(talk, *, key=None):
-    """An endpoint whose server answers each connection with `talk(reader, writer)`."""
-
-    talks = set()
-
-    async def one(reader, writer):
-        talks.add(asyncio.current_task())
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await talk(reader, writer)
-                await writer.drain()
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(one, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    endpoint = Endpoint(f"http://127.0.0.1:{port}/api/v1/", key and SecretStr(key), connections=4)
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
-        server.close()
-        for open_talk in talks:
-            open_talk.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports close in the loop's next turn
 
 
 async def refusal_of(talk, *, deadline=5.0, key=None):
@@ -76,17 +33,6 @@ async def refusal_of(talk, *, deadline=5.0, key=None):
         reply = await endpoint.complete(REQUEST, deadline_seconds=deadline)
     assert reply.refusal is not None
     return reply.refusal
-
-
-def answering(*parts):
-    async def talk(reader, writer):
-        await read_request(reader)
-        for part in parts:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0.01)
-
-    return talk
 
 
 @pytest.fixture
@@ -98,7 +44,7 @@ def free_port():
 
 async def test_pulses_then_an_answer():
     """Blanks keep the connection alive and are no part of the answer."""
-    async with serving(answering(HEAD, *[chunk(PULSE)] * 5, chunk(OK), b"0\r\n\r\n")) as endpoint:
+    async with serving(answering(PLAIN_HEAD, *[chunk(PULSE)] * 5, chunk(OK), b"0\r\n\r\n")) as endpoint:
         reply = await endpoint.complete(REQUEST, deadline_seconds=5)
     assert reply.completion is not None
     assert reply.completion.content == " hi"
@@ -123,6 +69,7 @@ async def test_what_is_sent():
         "messages": [{"role": "user", "content": "hi"}],
         "max_tokens": 5,
         "temperature": 1,
+        "return_token_ids": True,
     }
 
 
@@ -131,7 +78,7 @@ async def test_endless_pulses_meet_the_deadline():
 
     async def talk(reader, writer):
         await read_request(reader)
-        writer.write(HEAD)
+        writer.write(PLAIN_HEAD)
         while True:
             writer.write(chunk(PULSE))
             await writer.drain()
@@ -147,7 +94,7 @@ async def test_a_reset_in_the_middle_may_have_been_billed():
 
     async def talk(reader, writer):
         await read_request(reader)
-        writer.write(HEAD + chunk(PULSE))
+        writer.write(PLAIN_HEAD + chunk(PULSE))
         await writer.drain()
         await asyncio.sleep(0.05)
         linger = struct.pack("ii", 1, 0)
@@ -160,7 +107,7 @@ async def test_a_reset_in_the_middle_may_have_been_billed():
 
 BROKEN = {
     "closed before a byte": (),
-    "closed in the middle": (HEAD, chunk(OK[:30])),
+    "closed in the middle": (PLAIN_HEAD, chunk(OK[:30])),
     "no HTTP": (b"\x00\x01garbage\r\n\r\n",),
     "broken compression": (plain("200 OK", b"abcde", "Content-Encoding: gzip\r\n"),),
 }
@@ -176,14 +123,14 @@ async def test_a_broken_reply_may_have_been_billed(parts):
 
 async def test_pulses_and_then_nothing():
     """A clean end without JSON is no answer, and may have been billed."""
-    refusal = await refusal_of(answering(HEAD, chunk(PULSE), b"0\r\n\r\n"))
+    refusal = await refusal_of(answering(PLAIN_HEAD, chunk(PULSE), b"0\r\n\r\n"))
     assert (refusal.kind, refusal.billed, refusal.generation_id) == ("cut_off", Billed.MAYBE, "gen-7")
 
 
 async def test_a_reply_without_an_end_is_given_up(monkeypatch):
     """No reply may fill the memory."""
-    monkeypatch.setattr("eagle3gen.endpoint.client.BODY_BYTES_MAX", 1000)
-    refusal = await refusal_of(answering(HEAD, *[chunk(b" " * 600)] * 3))
+    monkeypatch.setattr("eagle3gen.endpoint.receiving.BODY_BYTES_MAX", 1000)
+    refusal = await refusal_of(answering(PLAIN_HEAD, *[chunk(b" " * 600)] * 3))
     assert (refusal.kind, refusal.billed) == ("too_large", Billed.MAYBE)
 
 
@@ -199,9 +146,10 @@ async def test_nothing_listens(free_port):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a full backlog drops connections only on Linux")
-async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch):
+@pytest.mark.parametrize("own", [None, 0.2])
+async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch, own):
     """Connecting has a deadline of its own, and what was never connected was never billed."""
-    monkeypatch.setattr("eagle3gen.endpoint.client.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("eagle3gen.endpoint.client.CONNECT_SECONDS", 9 if own else 0.2)
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
@@ -211,7 +159,7 @@ async def test_a_server_that_takes_no_connections_is_unreachable(monkeypatch):
             filler.settimeout(0)
             filler.connect_ex(full.getsockname())
         endpoint = Endpoint(f"http://127.0.0.1:{full.getsockname()[1]}/v1", None, connections=1)
-        reply = await endpoint.complete(REQUEST, deadline_seconds=5)
+        reply = await endpoint.complete(REQUEST, deadlines=Deadlines(total=5, connect=own))
         await endpoint.close()
     assert reply.refusal is not None
     assert (reply.refusal.kind, reply.refusal.billed) == ("unreachable", Billed.NO)
@@ -371,14 +319,23 @@ async def test_a_ping_without_an_answer_says_so(free_port, monkeypatch):
             await endpoint.ping()
 
 
+def sent_by(endpoint):
+    extras = endpoint._extras
+    return orjson.loads(extras.adapted(REQUEST).body(extras.for_call(REQUEST, Transport.PLAIN)))
+
+
 async def test_openrouter_is_told_not_to_alter_prompts():
     """Its extras go to OpenRouter and to nobody else."""
     ours = Endpoint("https://openrouter.ai/api/v1", None, connections=1)
     others = [Endpoint(f"https://{h}/v1", None, connections=1) for h in ("openrouter.ai.evil.test", "127.0.0.1:8000")]
-    body = orjson.loads(REQUEST.body(ours._extras))
+    body = sent_by(ours)
     assert body["plugins"] == [{"id": "context-compression", "enabled": False}]
     assert body["reasoning"] == {"exclude": False}
+    assert "return_token_ids" not in body
+    assert not {"session_id", "prompt_cache_key", "transforms"} & body.keys()
+    # Neither a stored reply nor one host for all is asked for.
+    assert not [name for name in ours._http.headers if name.startswith(("x-openrouter", "x-session"))]
     for endpoint in others:
-        assert "plugins" not in orjson.loads(REQUEST.body(endpoint._extras))
+        assert not {"plugins", "reasoning"} & sent_by(endpoint).keys()
         await endpoint.close()
     await ours.close()

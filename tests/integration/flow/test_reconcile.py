@@ -145,7 +145,8 @@ async def test_reconciling_twice_changes_nothing(scene) -> None:
 async def test_an_endpoint_that_is_away_leaves_everything_held(scene) -> None:
     (claim,) = await scene.begin(1)
     await scene.call_and_lose(claim)
-    scene.endpoint.base_url = "http://127.0.0.1:1/v1"
+    await scene.endpoint.close()
+    scene.endpoint = Endpoint("http://127.0.0.1:1/v1", None, connections=1)
     with pytest.raises(Exception, match="does not answer"):
         await scene.reconcile(patience=0)
     assert (await scene.dataset()).held_tokens == 5000

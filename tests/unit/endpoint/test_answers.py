@@ -92,6 +92,7 @@ def test_text_is_found_in_all_its_places(message, reasoning, content):
         {"reasoning_details": [TEXT, {"type": "reasoning.brand_new"}]},
         {"reasoning_details": [{}]},
         {"reasoning_details": [TEXT | {"text": " because of more"}]},
+        {"reasoning_content": " because of more"},
     ],
 )
 def test_hidden_reasoning_is_an_answer_that_cannot_be_rebuilt(message):
@@ -106,7 +107,6 @@ DEFECTS = [
     ("empty", body("length", content=None, reasoning="")),
     ("content_filter", body("content_filter")),
     ("no_finish_reason", body(None)),
-    ("host_failed", body("error")),
     ("unknown_finish", body("weird")),
     ("unknown_finish", body(5)),
     ("no_tool_calls", body("tool_calls")),
@@ -164,12 +164,25 @@ def test_two_answers_where_one_was_asked_for_are_a_defect():
         ({"completion_tokens": 9, "cost": 0}, Billed.YES),
         ({"completion_tokens": 0, "cost": 0.001}, Billed.YES),
         ({"completion_tokens": 0, "cost": 0}, Billed.NO),
-        ({"completion_tokens": 0}, Billed.NO),
+        ({"completion_tokens": 0}, Billed.MAYBE),
     ],
 )
 def test_a_defect_is_billed_as_its_usage_says(usage, billed):
-    """No tokens and no cost is not billed; no word at all may have been."""
+    """No word on the cost may mean that the prompt was paid for; the insurance is for answers that broke off."""
     assert defect(body(content="", usage=usage)).billed is billed
+
+
+def test_an_empty_answer_that_broke_off_is_insured():
+    """No tokens and no finish reason: OpenRouter charges nothing."""
+    assert defect(body(None, content="", reasoning=None, usage={"completion_tokens": 0})).billed is Billed.NO
+
+
+def test_an_answer_that_the_host_broke_off_is_a_failure_of_the_host():
+    """A finish reason of error, without an error object, is tried again, and billed as its bill says."""
+    refusal = defect(body("error"))
+    assert (refusal.kind, refusal.outcome, refusal.billed) == ("host_failed", "transient", Billed.YES)
+    assert defect(body("error", usage=None)).billed is Billed.MAYBE
+    assert defect(body("error", usage={"completion_tokens": 9, "cost": 0})).billed is Billed.NO
 
 
 def test_half_a_character_reaches_the_judge():
@@ -195,3 +208,10 @@ def test_hidden_reasoning_is_judged_underived():
     sample = make_sample(tokenizer, [{"role": "user", "content": "hi"}], (), completed(raw))
     assert sample.verdict is Verdict.UNDERIVED
     assert list(sample.output_ids) == []
+
+
+def test_billed_reasoning_that_is_not_shown_is_hidden():
+    """Tokens of reasoning on the bill and none in the answer: they were kept back."""
+    usage = USAGE | {"completion_tokens_details": {"reasoning_tokens": 4}}
+    assert completed(body(reasoning=None, usage=usage)).hidden_reasoning
+    assert not completed(body(usage=usage)).hidden_reasoning

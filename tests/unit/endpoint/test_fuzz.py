@@ -1,11 +1,17 @@
 """Bodies that no endpoint should send: never an exception, and never a success with text missing."""
 
 import copy
+import random
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.fuzz_replies import MUTATORS
+from benchmarks.fuzz_replies import check as check_claims
+from eagle3gen.endpoint import reply as reading
+from eagle3gen.endpoint.assembly import assemble
 from eagle3gen.endpoint.reply import Reply, read_reply
 
 WHOLE = {
@@ -75,7 +81,7 @@ def check(reply: Reply) -> None:
     assert isinstance(reply.outcome, str)
     if reply.refusal is not None:
         assert reply.refusal.message.isprintable()
-        assert reply.refusal.retry_after_seconds is None or 0 <= reply.refusal.retry_after_seconds <= 300
+        assert reply.refusal.retry_after_seconds is None or 0 <= reply.refusal.retry_after_seconds <= 86_400
     if reply.completion is not None:
         assert reply.completion.finish_reason in {"stop", "length", "tool_calls"}
 
@@ -129,3 +135,44 @@ def test_a_deep_body_is_a_reply():
     for deep in (b"[" * 100_000, b'{"a":' * 1000 + b"1" + b"}" * 1000, rb'"\ud800"' + b"[" * 100_000):
         assert read_reply(200, {}, deep).completion is None
         assert read_reply(200, {}, b'{"error":{"message":' + deep + b"}}").completion is None
+
+
+@pytest.mark.parametrize("mutate", dict.fromkeys(MUTATORS), ids=lambda mutate: mutate.__name__)
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32))
+def test_a_mutated_reply_keeps_every_claim(mutate, seed):
+    """Bodies and streams with bytes, values, events or their end changed; `benchmarks.fuzz_replies` runs 100,000."""
+    rng = random.Random(seed)
+    check_claims(mutate(rng), rng)
+
+
+def test_the_claims_can_fail(monkeypatch):
+    """A reader that believes damaged streams is found out within a few hundred mutations."""
+    monkeypatch.setattr(reading, "_broken_stream", lambda data: "")
+    mutate_event = next(m for m in MUTATORS if m.__name__ == "mutate_event")
+
+    def hunt():
+        for seed in range(2000):
+            rng = random.Random(seed)
+            check_claims(mutate_event(rng), rng)
+
+    with pytest.raises(AssertionError):
+        hunt()
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from([b"data:", b"data: ", b"{", b"}", b'"choices"', b":", b"[", b"]", b"\n", b"\r", b"x"])))
+def test_any_stream_is_put_together(pieces):
+    """Whatever stands on its lines."""
+    check(read_reply(200, {}, b"data: " + b"".join(pieces)))
+    assert isinstance(orjson.loads(assemble(b"".join(pieces))), dict)
+
+
+def test_a_deep_event_is_a_reply():
+    """Nesting that no parser follows is a damaged stream."""
+    deep, sound = b"[" * 100_000, b"[" * 900 + b"]" * 900
+    choice = b'{"choices":[{"delta":{"content":"a","reasoning_details":[{"type":"x","data":' + sound + b"}]}}]}"
+    for event in (b'{"error":{"a":' + sound + b"}}", b'{"choices":[],"usage":{"a":' + sound + b"}}", choice):
+        assert read_reply(200, {}, b"data: " + event + b"\n\ndata: [DONE]\n\n").completion is None
+    for event in (deep, b'{"choices":' + deep, b'{"usage":' + deep, rb'{"a":"\ud800","b":' + deep):
+        assert read_reply(200, {}, b"data: " + event + b"\n\ndata: [DONE]\n\n").completion is None

@@ -88,17 +88,17 @@ SHAPES = [
     ("overloaded", 529, error(529), "overloaded", RETRY, NO, "transient"),
     ("unknown 5xx", 599, error(599), "server_error", RETRY, MAYBE, "transient"),
     ("429 inside 200", 200, {"choices": None, **error(429)}, "rate_limited", RETRY, NO, "rate_limited"),
-    ("502 beside no choices", 200, {"choices": [], **error(502)}, "host_failed", RETRY, NO, "transient"),
+    ("502 beside no choices", 200, {"choices": [], **error(502)}, "host_failed", RETRY, MAYBE, "transient"),
     (
         "raw object",
         200,
         error(502, metadata={"raw": {"code": 400}, "provider_name": "H"}),
         "host_failed",
         RETRY,
-        NO,
+        MAYBE,
         "transient",
     ),
-    ("bare object", 200, {"message": "Upstream error", "code": 502}, "host_failed", RETRY, NO, "transient"),
+    ("bare object", 200, {"message": "Upstream error", "code": 502}, "host_failed", RETRY, MAYBE, "transient"),
     (
         "bare vLLM object",
         400,
@@ -109,9 +109,9 @@ SHAPES = [
         "permanent_prompt",
     ),
     ("detail", 404, {"detail": "Not Found"}, "no_endpoint", PAUSE, NO, "permanent_config"),
-    ("string", 200, {"error": "boom"}, "server_error", RETRY, NO, "transient"),
+    ("string", 200, {"error": "boom"}, "server_error", RETRY, MAYBE, "transient"),
     ("string at 401", 401, {"error": "boom"}, "key_refused", KEY, NO, "fatal_key"),
-    ("list", 200, {"error": [1]}, "server_error", RETRY, NO, "transient"),
+    ("list", 200, {"error": [1]}, "server_error", RETRY, MAYBE, "transient"),
     ("{} at 401", 401, {}, "key_refused", KEY, NO, "fatal_key"),
     (
         "choice error",
@@ -123,7 +123,7 @@ SHAPES = [
         },
         "host_failed",
         RETRY,
-        NO,
+        MAYBE,
         "transient",
     ),
     (
@@ -137,9 +137,9 @@ SHAPES = [
     ),
     ("float code", 200, error(429.0), "rate_limited", RETRY, NO, "rate_limited"),
     ("text code", 200, error("429"), "rate_limited", RETRY, NO, "rate_limited"),
-    ("odd digit", 200, error("²"), "server_error", RETRY, NO, "transient"),
+    ("odd digit", 200, error("²"), "server_error", RETRY, MAYBE, "transient"),
     ("odd digits at 429", 429, error("٤٢٩"), "rate_limited", RETRY, NO, "rate_limited"),
-    ("huge code", 200, error(10**19), "server_error", RETRY, NO, "transient"),
+    ("huge code", 200, error(10**19), "server_error", RETRY, MAYBE, "transient"),
     ("boolean code", 503, error(code=True), "unavailable", RETRY, NO, "transient"),
     ("quota at 429", 429, error("insufficient_quota"), "out_of_credit", KEY, NO, "budget"),
     ("302", 302, b"", "redirected", PAUSE, NO, "permanent_config"),
@@ -247,22 +247,22 @@ WAITS = [
     (error(429), {"Retry-After": "7"}, 7.0),
     (error(429), {"retry-after": "0"}, 0.0),
     (error(429), {"Retry-After": "-4"}, 0.0),
-    (error(429), {"Retry-After": "9999"}, 300.0),
-    (error(429), {"Retry-After": "inf"}, 300.0),
+    (error(429), {"Retry-After": "9999"}, 9999.0),
+    (error(429), {"Retry-After": "inf"}, 86_400.0),
     (error(429), {"Retry-After": "nan"}, None),
     (error(429), {"Retry-After": "soon"}, None),
-    (error(429), {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}, 300.0),
+    (error(429), {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}, 86_400.0),
     (error(429), {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
-    (error(429), {"X-RateLimit-Reset": "99999999999999"}, 300.0),
+    (error(429), {"X-RateLimit-Reset": "99999999999999"}, 86_400.0),
     (error(429), {"X-RateLimit-Reset": "never"}, None),
     (error(429), {}, None),
     (error(429, metadata={"retry_after_seconds": "12"}), {}, 12.0),
     (error(429, metadata={"retry_after_seconds": 12.5}), {"Retry-After": "3"}, 12.5),
-    (error(429, metadata={"retry_after_seconds": 1e9}), {}, 300.0),
+    (error(429, metadata={"retry_after_seconds": 1e9}), {}, 86_400.0),
     (error(429, metadata={"retry_after_seconds": [1]}), {"Retry-After": "3"}, 3.0),
     (error(429, metadata={"headers": {"Retry-After": 21}}), {}, 21.0),
     (error(429, metadata={"headers": {"RETRY-AFTER": "21"}}), {"Retry-After": "3"}, 21.0),
-    (error(429, metadata={"headers": {"X-RateLimit-Reset": "99999999999999"}}), {}, 300.0),
+    (error(429, metadata={"headers": {"X-RateLimit-Reset": "99999999999999"}}), {}, 86_400.0),
     (error(429, metadata={"headers": "none"}), {}, None),
     (error(429, availability={"retry_after": "40"}), {}, 40.0),
     (error(429, availability={"retry_after": True}), {}, None),
@@ -272,7 +272,7 @@ WAITS = [
 
 @pytest.mark.parametrize(("body", "headers", "seconds"), WAITS)
 def test_the_wait_that_is_asked_for_is_read_and_bounded(body, headers, seconds):
-    """Retry-After in all its places, never more than 300 s."""
+    """Retry-After in all its places, never more than a day."""
     assert refused(429, body, headers).retry_after_seconds == seconds
 
 
@@ -290,6 +290,110 @@ def test_the_generation_id_comes_from_the_header_if_the_body_is_cut():
 def test_the_host_is_named():
     """The host behind a wrapped error is known."""
     assert refused(429, error(429, metadata={"provider_name": "Chutes"})).host == "Chutes"
+
+
+HOST = "Provider returned error"
+OF_HOSTS = [
+    # (what the host did, code, metadata, kind, decision, outcome)
+    ("limits", 429, {"raw": "busy, retry shortly", "provider_name": "H"}, "host_limited", RETRY, "transient"),
+    ("limits in an object", 429, {"raw": {"error": {"message": "busy"}}}, "host_limited", RETRY, "transient"),
+    ("limits as JSON", 429, {"raw": '{"message":"busy"}'}, "host_limited", RETRY, "transient"),
+    ("limits all", 429, {"limit_source": "upstream_provider_shared_pool"}, "host_limited", RETRY, "transient"),
+    ("refuses", 400, {"raw": "unknown field"}, "host_refused", RETRY, "transient"),
+    ("refuses the router's key", 401, {"raw": "bad key"}, "host_refused", RETRY, "transient"),
+    ("wants the router's money", 402, {"raw": "pay"}, "host_refused", RETRY, "transient"),
+    ("forbids", 403, {"raw": "no"}, "host_refused", RETRY, "transient"),
+    ("lost the model", 404, {"raw": "no such model"}, "host_refused", RETRY, "transient"),
+    (
+        "finds it too long",
+        400,
+        {"raw": "maximum context length is 8"},
+        "too_long",
+        FAIL,
+        "permanent_prompt",
+    ),
+    ("says it is too long", 502, {"raw": {"message": "prompt is too long"}}, "too_long", FAIL, "permanent_prompt"),
+    ("is down", 503, {"raw": ""}, "unavailable", RETRY, "transient"),
+    ("is overloaded", 529, {"raw": "later"}, "overloaded", RETRY, "transient"),
+    ("took too long", 504, {"raw": "<html>"}, "timeout", RETRY, "transient"),
+    ("is odd", 502, {"raw": [1, {"a": 2}]}, "host_failed", RETRY, "transient"),
+]
+
+
+@pytest.mark.parametrize(("code", "metadata", "kind", "decision", "outcome"), [row[1:] for row in OF_HOSTS])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_hosts_own_error_is_not_ours(code, metadata, kind, decision, outcome, inside):
+    """Another host may take the prompt: neither key nor dataset pauses for it."""
+    refusal = refused(200 if inside else code, error(code, HOST, metadata=metadata))
+    assert (refusal.kind, refusal.decision, refusal.outcome) == (kind, decision, outcome)
+
+
+@pytest.mark.parametrize("code", [429, 502])
+def test_a_host_is_quoted(code):
+    """Its own words say more than the router's."""
+    body = error(code, HOST, metadata={"raw": '{"error":{"message":"pool is empty"}}'})
+    assert refused(code, body).message == f"{code}: {HOST}: pool is empty"
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+def test_a_host_that_may_quote_the_prompt_is_not(code):
+    """Errors on the request repeat it."""
+    assert "SECRET" not in repr(refused(code, error(code, HOST, metadata={"raw": "cannot read SECRET"})))
+
+
+def test_the_hosts_to_choose_from_are_shown():
+    """What was asked for and what there is tell how to mend the routing."""
+    metadata = {"available_providers": ["chutes", "novita"], "requested_providers": ["openai"]}
+    message = refused(404, error(404, "No allowed providers", metadata=metadata)).message
+    assert message == "404: No allowed providers (asked for: openai; there are: chutes, novita)"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("capacity_exhausted", "rate_limited"), ("temporarily_unavailable", "unavailable")]
+)
+def test_an_availability_code_alone_says_enough(code, kind):
+    """These errors have no code of their own."""
+    assert refused(200, error(availability={"code": code})).kind == kind
+
+
+@pytest.mark.parametrize("body", [{"data": {"id": "gen-1"}}, {"data": [{"id": "a/b"}]}])
+def test_a_record_of_another_endpoint_is_no_answer(body):
+    """The address is wrong; nothing was asked of a model."""
+    refusal = refused(200, body)
+    assert (refusal.kind, refusal.decision, refusal.billed) == ("wrong_endpoint", PAUSE, NO)
+
+
+@pytest.mark.parametrize(
+    ("reset", "seconds"), [("1000000060000", 60.0), ("1000000060", 60.0), ("60", 60.0), ("999999999000", 0.0)]
+)
+def test_a_reset_is_read_in_every_unit(reset, seconds):
+    """Milliseconds or seconds since 1970, or seconds from now."""
+    reply = read_reply(429, {"X-RateLimit-Reset": reset}, orjson.dumps(error(429)), now=1e9)
+    assert reply.refusal is not None
+    assert reply.refusal.retry_after_seconds == seconds
+
+
+def test_a_daily_limit_is_waited_for():
+    """The reset of a daily limit is hours away, and every try before it is refused."""
+    body = error(429, "free-models-per-day", metadata={"headers": {"X-RateLimit-Reset": "1000036000000"}})
+    reply = read_reply(200, {}, orjson.dumps(body), now=1e9)
+    assert reply.refusal is not None
+    assert (reply.outcome, reply.refusal.retry_after_seconds) == ("rate_limited", 36_000.0)
+
+
+def test_only_what_is_tried_again_has_a_wait():
+    """A pause is for the operator to end."""
+    assert refused(402, error(402), {"Retry-After": "7"}).retry_after_seconds is None
+
+
+def test_a_byte_order_mark_is_no_text():
+    """JSON with a mark in front is JSON."""
+    assert refused(429, b"\xef\xbb\xbf" + orjson.dumps(error(429))).kind == "rate_limited"
+
+
+def test_a_cut_answer_is_not_quoted():
+    """What was cut off may be the text of an answer."""
+    assert "SECRET" not in refused(200, b'{"choices":[{"message":{"content":"SECRET').message
 
 
 def test_a_flagged_input_is_not_repeated():
@@ -311,7 +415,7 @@ def test_a_message_is_one_printable_line():
 @pytest.mark.parametrize(
     ("usage", "billed"),
     [
-        (None, NO),
+        (None, MAYBE),
         ({"completion_tokens": 10}, YES),
         ({"completion_tokens": 10, "cost": 0}, NO),
         ({"completion_tokens": 10, "cost": 0.01}, YES),

@@ -62,4 +62,4 @@ def test_any_header_is_read(headers, now):
 @pytest.mark.parametrize("date", ["Mon, 01 Jan 0001 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "1 1 1", ";"])
 def test_an_odd_date_is_read(date):
     """Dates at the ends of time never raise."""
-    assert retry_after_seconds({"Retry-After": date}, 0.0) in {None, 0.0, 300.0}
+    assert retry_after_seconds({"Retry-After": date}, 0.0) in {None, 0.0, 86_400.0}
