@@ -1,6 +1,7 @@
 """What comes from the environment, and the defaults of the two queues. Read once, then passed in."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -17,11 +18,15 @@ class QueueDefaults:
     concurrency: int
     max_tokens: int
     deadline_seconds: float
+    transport: str
+    """How answers are sent: `plain`, `stream`, or `auto`: as a stream unless the endpoint refuses to."""
+    no_progress_seconds: float = 300.0
+    """The longest silence of a stream."""
 
 
 QUEUE_DEFAULTS = {
-    Queue.SHORT: QueueDefaults(concurrency=2000, max_tokens=10_240, deadline_seconds=900.0),
-    Queue.LONG: QueueDefaults(concurrency=500, max_tokens=16_384, deadline_seconds=1800.0),
+    Queue.SHORT: QueueDefaults(concurrency=2000, max_tokens=10_240, deadline_seconds=900.0, transport="plain"),
+    Queue.LONG: QueueDefaults(concurrency=500, max_tokens=16_384, deadline_seconds=1800.0, transport="auto"),
 }
 
 
@@ -36,6 +41,8 @@ class Settings(BaseSettings):
     log_level: str = "INFO"
     probe_tokenizers: bool = True
     """False only in tests of what catches a wrong tokenizer after the probe."""
+    transport: Literal["plain", "stream", "auto"] | None = None
+    """How this worker's answers are sent; None is the queue's own way."""
     maintenance_seconds: float = Field(2.0, gt=0)
     """How often each worker tries to dispatch, re-ring and sweep."""
     worker_timeout_seconds: float = Field(15.0, gt=0)

@@ -20,6 +20,7 @@ DATASET: dict[str, Any] = {
     "tokenizer": "builtin:kimi-mini",
     "tokenizer_sha256": "s",
     "sampling": {"temperature": 1},
+    "routing": {},
     "state": DatasetState.OPEN,
     "state_reason": "",
     "cap_tokens": None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from eagle3gen.config import QUEUE_DEFAULTS, Settings
 from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.deadlines import Deadlines, Transport
 from eagle3gen.errors import ConfigurationError, Eagle3genError
 from eagle3gen.flow import halt
 from eagle3gen.flow.generate import Bench, Calls
@@ -54,6 +55,7 @@ async def lifespan(app: Any, pool: AsyncPool) -> AsyncIterator[None]:
     if settings.database_url is None:
         raise ConfigurationError("no database: set DATABASE_URL to the ledger's Postgres")
     queue = Queue(next(iter(app.amqp.queues.consume_from)))
+    defaults = QUEUE_DEFAULTS[queue]
     ledger = open_ledger(settings.database_url)
     await ledger.ping()
     worker = WorkerRow(
@@ -73,7 +75,8 @@ async def lifespan(app: Any, pool: AsyncPool) -> AsyncIterator[None]:
         endpoint=endpoints.of,
         tokenizer=tokenizers.of,
         brake=Brake(ledger),
-        deadline_seconds=QUEUE_DEFAULTS[queue].deadline_seconds,
+        deadlines=Deadlines(total=defaults.deadline_seconds, no_progress=defaults.no_progress_seconds),
+        transport=Transport(settings.transport or defaults.transport),
     )
     writer.on_states = _Canceller(_bench.calls)
     await writer.start()

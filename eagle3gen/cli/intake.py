@@ -39,6 +39,8 @@ class Choices:
     admission: str | None = None
     canary: int | None = None
     breaker: str | None = None
+    routings: tuple[str, ...] = ()
+    samplings: tuple[str, ...] = ()
     queue: str
     short_max_tokens: int
     long_max_tokens: int
@@ -51,6 +53,8 @@ def make_intake(choices: Choices) -> "Intake":
 
     Raises InputError for an unusable file, TokenizerRefused for a tokenizer that is not the model's.
     """
+    from eagle3gen.cli import pairs
+    from eagle3gen.endpoint.routing import Routing
     from eagle3gen.flow.enqueue import Intake, dataset_names
     from eagle3gen.ledger.health import Breaker
     from eagle3gen.ledger.money import Cap
@@ -75,6 +79,8 @@ def make_intake(choices: Choices) -> "Intake":
         admission=Admission(choices.admission) if choices.admission else None,
         canary=choices.canary,
         breaker=Breaker.read(choices.breaker) if choices.breaker else None,
+        routing=Routing.read(pairs.routing(choices.routings)),
+        sampling=pairs.sampling(choices.samplings),
         queue=None if choices.queue == "auto" else Queue(choices.queue),
         max_tokens={Queue.SHORT: choices.short_max_tokens, Queue.LONG: choices.long_max_tokens},
         strict=choices.strict,

@@ -85,6 +85,21 @@ def dataset_choices(command: Command) -> Command:
             ),
             *_money_options(),
             click.option(
+                "--routing",
+                "routings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Which hosts may answer, in OpenRouter's words: only=moonshotai/int4,chutes, quantizations=int4,"
+                " ignore=…, order=…, allow_fallbacks=false, max_price.completion=3.00, …; may be repeated.",
+            ),
+            click.option(
+                "--sampling",
+                "samplings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="A sampling parameter of every request, such as temperature=1 or top_p=0.95; may be repeated.",
+            ),
+            click.option(
                 "--queue",
                 type=click.Choice([*(q.value for q in Queue), "auto"]),
                 default="auto",

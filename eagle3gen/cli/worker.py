@@ -18,6 +18,11 @@ from eagle3gen.records import Queue
     type=click.IntRange(1, 20_000),
     help="Open calls at most.  [default: 2000 short, 500 long]",
 )
+@click.option(
+    "--transport",
+    type=click.Choice(["plain", "stream", "auto"]),
+    help="How answers are sent; auto streams unless the endpoint refuses to.  [default: plain short, auto long]",
+)
 @click.option("--name", help="Name of the worker in Flower.  [default: QUEUE-PID]")
 @click.option("--events", is_flag=True, help="Send task events from the start; Flower can also switch them on.")
 @options.api_key_file
@@ -26,6 +31,7 @@ def worker(
     ctx: click.Context,
     queue: str,
     concurrency: int | None,
+    transport: str | None,
     name: str | None,
     events: bool,
     api_key_file: Path | None,
@@ -41,6 +47,8 @@ def worker(
     if key is not None:
         # The runtime reads its settings inside the pool, where only the environment reaches it.
         os.environ["OPENROUTER_API_KEY"] = key.get_secret_value()
+    if transport is not None:
+        os.environ["EAGLE3GEN_TRANSPORT"] = transport
     chosen = Queue(queue)
     slots = concurrency or QUEUE_DEFAULTS[chosen].concurrency
     ctx.exit(run_worker(chosen, slots, name=name, events=events))

@@ -11,6 +11,7 @@ import orjson
 from eagle3gen.config import QUEUE_DEFAULTS
 from eagle3gen.endpoint.client import Endpoint
 from eagle3gen.endpoint.prices import read_prices
+from eagle3gen.endpoint.routing import Routing
 from eagle3gen.errors import ConfigurationError, InputError, ServiceUnreachable
 from eagle3gen.ledger import loading
 from eagle3gen.ledger.connect import Ledger
@@ -50,6 +51,8 @@ class Intake:
     canary: int | None = None
     breaker: Breaker | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    routing: Routing = field(default_factory=Routing)
+    """Which hosts may serve the prompts."""
     queue: Queue | None = None
     """None routes each prompt by its size."""
     max_tokens: Mapping[Queue, int] = field(default_factory=_default_max_tokens)
@@ -85,11 +88,12 @@ def dataset_names(files: Sequence[Path]) -> dict[str, Path]:
 async def priced(intake: Intake, endpoint: Endpoint) -> Intake:
     """The intake with the endpoint's own prices, read now.
 
-    Raises ConfigurationError when a cap in USD is wanted and the endpoint tells no prices, or cannot be asked.
+    Raises ConfigurationError when a cap in USD is wanted and the endpoint tells no prices, or cannot be asked; and
+    when no host of the model matches the routing.
     """
     wanted = intake.cap.usd is not None or intake.plan_cap.usd is not None
     try:
-        prices = await read_prices(endpoint, intake.model)
+        prices = await read_prices(endpoint, intake.model, intake.routing)
     except ServiceUnreachable as error:
         if wanted:
             raise ConfigurationError(f"a cap in USD needs the prices of {intake.model}, but {error}") from error
@@ -154,6 +158,7 @@ def _spec(intake: Intake, name: str) -> DatasetSpec:
         tokenizer=intake.tokenizer,
         tokenizer_sha256=intake.tokenizer_sha256,
         sampling=dict(intake.sampling),
+        routing=intake.routing.provider() or None,
         cap_tokens=intake.cap.tokens,
         cap_usd=intake.cap.usd,
         prices=intake.prices,

@@ -12,15 +12,17 @@ from uuid import UUID
 import orjson
 
 from eagle3gen.endpoint.client import Endpoint
+from eagle3gen.endpoint.deadlines import Deadlines, Transport
 from eagle3gen.endpoint.refusal import Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.endpoint.request import CompletionRequest
+from eagle3gen.endpoint.routing import Routing
 from eagle3gen.errors import ConfigurationError, InputError
 from eagle3gen.flow import settling
 from eagle3gen.ledger.claims import Claim
 from eagle3gen.ledger.datasets import Dataset
 from eagle3gen.ledger.settlements import Settlement, StoredSample
-from eagle3gen.records import Completion, Json, Verdict, usd
+from eagle3gen.records import Completion, Json, Verdict
 from eagle3gen.telemetry import logger
 from eagle3gen.tokens.loading import Tokenizer
 
@@ -88,7 +90,8 @@ class Bench:
     tokenizer: Callable[[Dataset], Awaitable[Tokenizer]]
     """Loaded, probed and compared with the dataset's sha256, or ConfigurationError."""
     brake: Brake
-    deadline_seconds: float
+    deadlines: Deadlines
+    transport: Transport = Transport.PLAIN
     calls: Calls = field(default_factory=Calls)
     rng: random.Random = field(default_factory=random.Random)
 
@@ -133,11 +136,12 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
         tools=tools,
         max_tokens=claim.max_tokens,
         sampling=dataset.sampling,
-        provider=_price_limit(dataset),
+        provider=_provider(dataset),
     )
     call = bench.endpoint(dataset).complete(
         request,
-        deadline_seconds=bench.deadline_seconds,
+        deadlines=bench.deadlines,
+        transport=bench.transport,
         on_generation_id=partial(bench.books.note, claim.attempt_id),
     )
     reply = await bench.calls.run(claim.dataset_id, call)
@@ -164,15 +168,20 @@ async def _answer(claim: Claim, dataset: Dataset, bench: Bench) -> Settlement:
     return settling.answered(claim, reply, reply.completion, stored, fault)
 
 
-def _price_limit(dataset: Dataset) -> Json:
-    """Under a cap in USD the endpoint itself refuses hosts dearer than what the holds were made with.
+def _provider(dataset: Dataset) -> Json:
+    """The routing of a dataset.
 
-    Source: OpenRouter's `provider.max_price`, in USD per million tokens.
+    Under a cap in USD the endpoint itself refuses hosts dearer than what the holds were made with, so that a price
+    that rises in mid-run cannot pass the cap (OpenRouter's `provider.max_price`, in USD per million tokens).
     """
+    routing = Routing.read(dataset.routing)
     if dataset.prices is None or not dataset.capped_in_usd:
-        return {}
-    prices = {"prompt": dataset.prices.prompt_usd, "completion": dataset.prices.completion_usd}
-    return {"max_price": {name: usd(price * MILLION) for name, price in prices.items()}}
+        return routing.provider()
+    limits = {"prompt": dataset.prices.prompt_usd * MILLION, "completion": dataset.prices.completion_usd * MILLION}
+    asked = routing.max_price
+    return replace(
+        routing, max_price={**asked, **{name: min(limit, asked.get(name, limit)) for name, limit in limits.items()}}
+    ).provider()
 
 
 async def _pause_if_told(refusal: Refusal, dataset: Dataset, bench: Bench) -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from eagle3gen.endpoint.account import Account, read_account
 from eagle3gen.endpoint.client import Endpoint
 from eagle3gen.endpoint.prices import read_prices
+from eagle3gen.endpoint.routing import Routing
 from eagle3gen.errors import ServiceUnreachable
 from eagle3gen.flow import halt
 from eagle3gen.ledger import reading
@@ -63,7 +64,7 @@ class Purse:
 
     async def _look_at_prices(self, own: Sequence[Dataset]) -> None:
         for dataset in own:
-            prices = await read_prices(self.endpoint(dataset), dataset.model)
+            prices = await read_prices(self.endpoint(dataset), dataset.model, Routing.read(dataset.routing))
             if prices is not None and prices != dataset.prices:
                 async with self.ledger.begin() as conn:
                     await set_prices(conn, dataset.id, prices)

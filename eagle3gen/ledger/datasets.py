@@ -30,6 +30,8 @@ class DatasetSpec:
     tokenizer: str
     tokenizer_sha256: str
     sampling: Mapping[str, Any]
+    routing: Mapping[str, Any] | None = None
+    """Which hosts may serve it, by the endpoint's own names; None leaves that of an existing dataset alone."""
     cap_tokens: int | None = None
     """Completion tokens that may be spent; None leaves an existing cap alone, as do the following."""
     cap_usd: Decimal | None = None
@@ -50,6 +52,7 @@ class Dataset:
     tokenizer: str
     tokenizer_sha256: str
     sampling: Mapping[str, Any]
+    routing: Mapping[str, Any]
     state: DatasetState
     state_reason: str
     cap_tokens: int | None
@@ -182,6 +185,7 @@ def _changeable(spec: DatasetSpec) -> dict[str, Any]:
     """What a later enqueue may change, as far as it says anything."""
     prices, breaker = spec.prices, spec.breaker
     told = {
+        "routing": spec.routing,
         "cap_tokens": spec.cap_tokens,
         "cap_usd": spec.cap_usd,
         "admission": spec.admission and spec.admission.value,

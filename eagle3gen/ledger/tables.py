@@ -77,6 +77,7 @@ datasets = Table(
     Column("tokenizer", Text, nullable=False),
     Column("tokenizer_sha256", Text, nullable=False),
     Column("sampling", JSONB, nullable=False),
+    Column("routing", JSONB, nullable=False, server_default="{}"),
     Column("state", Text, nullable=False, server_default=DatasetState.OPEN.value),
     Column("state_reason", Text, nullable=False, server_default=""),
     Column("cap_tokens", BigInteger),

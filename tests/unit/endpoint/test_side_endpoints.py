@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from eagle3gen.endpoint.account import Account, account_from
 from eagle3gen.endpoint.generation import generation_from
 from eagle3gen.endpoint.prices import dearest
+from eagle3gen.endpoint.routing import Routing
+from eagle3gen.errors import ConfigurationError
 from eagle3gen.records import Prices, Usage
 
 anything = st.recursive(
@@ -18,6 +20,10 @@ anything = st.recursive(
 )
 
 
+def dearest_of(value):
+    return dearest(value, Routing())
+
+
 def listing(*pricings) -> dict:
     return {"data": {"endpoints": [{"name": "h", "pricing": pricing} for pricing in pricings]}}
 
@@ -25,31 +31,68 @@ def listing(*pricings) -> dict:
 def test_the_dearest_price_of_each_kind_counts_wherever_it_is_listed() -> None:
     cheap = {"prompt": "0.0000004", "completion": "0.000003", "request": "0"}
     other = {"prompt": "0.0000006", "completion": "0.000002", "request": "0.001"}
-    assert dearest(listing(cheap, other)) == Prices(
+    assert dearest_of(listing(cheap, other)) == Prices(
         prompt_usd=Decimal("0.0000006"), completion_usd=Decimal("0.000003"), request_usd=Decimal("0.001")
     )
 
 
 def test_reasoning_that_is_priced_apart_counts_as_completion() -> None:
-    found = dearest(listing({"prompt": "0", "completion": "0.000002", "internal_reasoning": "0.000009"}))
+    found = dearest_of(listing({"prompt": "0", "completion": "0.000002", "internal_reasoning": "0.000009"}))
     assert found.completion_usd == Decimal("0.000009")
 
 
 def test_prices_for_long_prompts_count_as_well() -> None:
-    found = dearest(listing({"prompt": "1e-7", "completion": "1e-6", "overrides": [{"prompt": "2e-7"}]}))
+    found = dearest_of(listing({"prompt": "1e-7", "completion": "1e-6", "overrides": [{"prompt": "2e-7"}]}))
     assert found.prompt_usd == Decimal("2e-7")
 
 
 @pytest.mark.parametrize("pricing", [{}, {"prompt": "1e-7"}, {"prompt": "-1", "completion": "-1"}, None, "free"])
 def test_one_host_without_a_price_leaves_all_unknown(pricing) -> None:
     """It may cost anything."""
-    assert dearest(listing({"prompt": "1e-7", "completion": "1e-6"}, pricing)) is None
+    assert dearest_of(listing({"prompt": "1e-7", "completion": "1e-6"}, pricing)) is None
+
+
+HOSTS = {
+    "data": {
+        "endpoints": [
+            {"tag": "moonshotai/int4", "quantization": "int4", "pricing": {"prompt": "6e-7", "completion": "3e-6"}},
+            {"tag": "chutes/int4", "quantization": "int4", "pricing": {"prompt": "4e-7", "completion": "2e-6"}},
+            {"tag": "deepinfra/fp4", "quantization": "fp4", "pricing": {"prompt": "5e-7", "completion": "9e-6"}},
+            {"tag": "silent/int4", "quantization": "int4", "pricing": {}},
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("routing", "completion"),
+    [
+        ({"only": ["chutes", "moonshotai/int4"]}, "3e-6"),
+        ({"only": ["chutes"]}, "2e-6"),
+        ({"ignore": ["moonshotai", "silent"]}, "9e-6"),
+        ({"quantizations": ["fp4"]}, "9e-6"),
+        ({"order": ["chutes"], "allow_fallbacks": False}, "2e-6"),
+        ({"ignore": ["silent"], "max_price": {"completion": "3"}}, "3e-6"),
+        ({"order": ["chutes"], "ignore": ["silent"]}, "9e-6"),
+    ],
+)
+def test_only_hosts_that_the_routing_allows_set_the_price(routing, completion) -> None:
+    assert dearest(HOSTS, Routing.read(routing)).completion_usd == Decimal(completion)
+
+
+def test_a_host_without_a_price_counts_only_where_it_may_be_chosen() -> None:
+    assert dearest(HOSTS, Routing()) is None
+
+
+def test_a_routing_that_matches_no_host_is_told_with_the_hosts_there_are() -> None:
+    with pytest.raises(ConfigurationError, match=r"served by moonshotai/int4 \(int4\), chutes/int4"):
+        dearest(HOSTS, Routing(only=["chute"]))
 
 
 @given(anything)
 def test_a_listing_of_any_shape_is_read_or_is_none(value) -> None:
     for shape in (value, {"data": value}, {"data": {"endpoints": value}}, listing(value)):
-        found = dearest(shape)
+        found = dearest_of(shape)
         assert found is None or found.completion_usd >= 0
 
 

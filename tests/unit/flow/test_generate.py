@@ -8,6 +8,7 @@ from decimal import Decimal
 import orjson
 import pytest
 
+from eagle3gen.endpoint.deadlines import Deadlines
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.errors import ConfigurationError
@@ -62,7 +63,7 @@ class Scene:
     calls: Calls = field(default_factory=Calls)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def complete(self, request, *, deadline_seconds, on_generation_id):
+    async def complete(self, request, *, deadlines, transport, on_generation_id):
         self.requests.append(request)
         on_generation_id("gen-1")
         self.called.set()
@@ -85,7 +86,8 @@ class Scene:
 
     def bench(self) -> Bench:
         return Bench(
-            books=self.books, endpoint=lambda _: self, tokenizer=self.tokenizer, brake=self, deadline_seconds=9,
+            books=self.books, endpoint=lambda _: self, tokenizer=self.tokenizer, brake=self,
+            deadlines=Deadlines(total=9),
             calls=self.calls, rng=random.Random(1),
         )  # fmt: skip
 
