@@ -27,6 +27,7 @@ import numpy as np
 
 from eagle3gen.ledger.admission import Room, admit
 from eagle3gen.ledger.forecast import HALF_LIFE, PSEUDO, Forecast, Observed, Z, forecast
+from eagle3gen.ledger.money import UNCAPPED, Amount, Cap
 
 CAP = 10_000_000
 MAX_TOKENS = 10_240
@@ -225,8 +226,8 @@ class Run:
         headroom, price = self.books.headroom_tokens, self.books.call_tokens
         # The rest would be refused: the ledger's dispatch does not ring for them either.
         wishes = min(wishes, SLOTS - len(self.open), max(0, headroom // price) + 1)
-        wanted = ((call, 1, price) for call in range(self.calls, self.calls + wishes))
-        admitted, _ = admit({1: Room(open=True, headroom_tokens=headroom)}, wanted)
+        wanted = ((call, 1, Amount(price)) for call in range(self.calls, self.calls + wishes))
+        admitted, _ = admit({1: Room(open=True, left=Cap(headroom))}, UNCAPPED, wanted)
         for call in admitted:
             self._open(call, price)
         self.calls += len(admitted)

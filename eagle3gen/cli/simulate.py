@@ -39,27 +39,37 @@ def _knobs(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-ADDRESSES = """\b
-Own addresses:
-  GET  /simulator/bill     what it charged, by key and by host; who had gone
-  POST /simulator/credits  {"add": "5.00"} pays into the account
-  POST /simulator/knobs    {"latency": 3, "fault": ["Chutes:no_cost=0.1"]} turns
-                           knobs while it runs, by the names of the options
+HELP = """Serve a faithful OpenRouter on loopback, with a bill of its own.
+
+Prints one JSON line with its url when ready; --truth records the token ids that it really emitted, one JSON line
+per answered call. Its own addresses need no key:
+
+\b
+GET  /simulator/bill      what it charged, by key and by host; who had gone; what is open
+POST /simulator/credits   {"add": "5.00"} pays into the account
+POST /simulator/knobs     {"latency": 3, "fault": ["Chutes:no_cost=0.1"]} turns knobs while it runs; they are
+                          named as the options are
+
+A file for --faults has a table of shares for each host and for all; a file for --hosts has prices in USD per
+million tokens (and perhaps cached, quantization, context_length, max_completion_tokens, parameters, cancels):
+
+\b
+[all]                     [[hosts]]
+no_cost = 0.01            name = "Cheap"
+["Moonshot AI"]           tag = "cheap/fp8"
+count_drift = 0.2         prompt = "0.05"
+                          completion = "0.10"
 """
 FAULT_LIST = "\b\nFaults:\n" + "\n".join(f"  {name:24}{says}" for name, says in FAULTS.items())
 
 
-@click.command(epilog=f"{ADDRESSES}\n{FAULT_LIST}")
+@click.command(help=HELP, epilog=FAULT_LIST)
 @_knobs
 @click.option("--truth", type=click.Path(path_type=Path, dir_okay=False), help="Write the true ids here.")
 @click.option("--tokenizer", default="builtin:kimi-mini", show_default=True, help="A folder, or the builtin one.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 def simulate(until_stdin_closes: bool, truth: Path | None, tokenizer: str, **values: Any) -> None:
-    """Serve a faithful OpenRouter on loopback, with a bill of its own.
-
-    Prints one JSON line with its url when ready; --truth records the token ids that it really emitted, one JSON line
-    per answered call. Its own addresses, below, need no key.
-    """
+    """Read the knobs, and serve until told to end."""
     from eagle3gen.simulator.server import main
     from eagle3gen.tokens.loading import folder_of
 

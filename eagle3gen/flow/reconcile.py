@@ -127,18 +127,21 @@ async def _ask(
 async def _round(endpoint: Callable[[str], Endpoint], asked: Sequence[Unsettled]) -> dict[UUID, Generation]:
     gate = asyncio.Semaphore(AT_A_TIME)
     found: dict[UUID, Generation] = {}
+    away: list[ServiceUnreachable] = []
 
     async def ask(of: Unsettled) -> None:
         async with gate:
             try:
                 record = await read_generation(endpoint(of.endpoint_url), of.generation_id or "")
             except ServiceUnreachable as error:
-                log.warning("reconcile.unanswered", generation_id=of.generation_id, reason=str(error))
+                away.append(error)
                 return
         if record is not None:
             found[of.attempt_id] = record
 
     await asyncio.gather(*map(ask, asked))
+    if away:
+        log.warning("reconcile.unanswered", questions=len(away), reason=str(away[0]))
     return found
 
 

@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server: one protocol object per connection, no task per request."""
 
 import asyncio
+import re
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from types import MappingProxyType
 import httptools
 
 PULSE = b"\n         \n"
+LEADING_BYTE = re.compile(rb"[\xc0-\xff]")
 NO_LINGER = struct.pack("ii", 1, 0)
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 REASONS = {
@@ -74,8 +76,9 @@ class Request:
 
     def send_split(self, data: bytes) -> None:
         """The same in two chunks, cut inside of its first character that has several bytes."""
-        at = next((at for at, byte in enumerate(data) if byte >= 0x80), 0)
-        self.connection.write((_chunk(data[: at + 1]) + _chunk(data[at + 1 :])) if at else _chunk(data))
+        found = LEADING_BYTE.search(data)
+        parts = (data[: found.end()], data[found.end() :]) if found else (data,)
+        self.connection.write(b"".join(map(_chunk, parts)))
 
     def finish(self, body: bytes = b"") -> None:
         """The rest of an answer that was begun."""

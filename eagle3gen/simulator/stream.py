@@ -13,8 +13,9 @@ from eagle3gen.simulator.writers import OpenRouterWriter, VllmWriter, Writer
 HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 SILENT_PART = 0.2
 """How much of its time a stream has nothing but comments."""
-STEP_SECONDS = 0.005
-"""Events that are due within it go out together."""
+PULSE_SECONDS_MIN = 0.005
+STEP_SECONDS = 0.04
+"""Events that are due within it go out in one write: a write costs ten times what an event does."""
 COMMENT_SHARE = 0.02
 CUT_BYTES = 100
 """Where an event ends that is cut: inside of its JSON."""
@@ -29,9 +30,11 @@ class StreamedCall:
         self._books = books
         self._call = call
         self._request = call.ask.request
-        self._seconds = seconds
-        self._begun = asyncio.get_running_loop().time()
         self._deltas = deltas(call.answer, voice, books.options.tokens_per_event)
+        self._first = asyncio.get_running_loop().time() + seconds * SILENT_PART
+        """When the first delta is due."""
+        self._pace = seconds * (1 - SILENT_PART) / max(1, len(self._deltas))
+        """Seconds between two deltas."""
         self._writer: Writer = VllmWriter(call) if call.ask.dialect == vllm.NAME else OpenRouterWriter(call)
         self._last = len(self._deltas) if call.end is None else len(self._deltas) // 2
         """How many deltas come before the stream ends or breaks."""
@@ -49,15 +52,14 @@ class StreamedCall:
 
     def _due(self, number: int) -> float:
         """When so many deltas must have been sent."""
-        share = SILENT_PART + (1 - SILENT_PART) * number / max(1, len(self._deltas))
-        return self._begun + self._seconds * share
+        return self._first + self._pace * number
 
     def _comment(self) -> None:
         """Comments until the first event; for ever where a host is stuck."""
         if self._over:
             return
         loop, endless = asyncio.get_running_loop(), self._call.end == "endless_pulses"
-        pulse = max(STEP_SECONDS, self._books.options.pulse_seconds)
+        pulse = max(PULSE_SECONDS_MIN, self._books.options.pulse_seconds)
         if not endless and self._due(0) - loop.time() <= pulse:
             loop.call_at(self._due(0), self._step)
             return
@@ -71,8 +73,8 @@ class StreamedCall:
             return
         loop = asyncio.get_running_loop()
         now, first = loop.time(), self._sent
-        while self._sent < self._last and self._due(self._sent) <= now:
-            self._sent += 1
+        due = int((now - self._first) / self._pace) + 1 if self._pace else self._last
+        self._sent = max(first, min(due, self._last))
         if self._request.listening and self._sent > first:
             self._send(list(map(self._writer.delta, self._deltas[first : self._sent])))
         if self._sent < self._last:

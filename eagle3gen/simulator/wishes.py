@@ -81,7 +81,7 @@ def _flag(value: dict[str, Any], field: str, *, default: bool) -> bool:
 
 def _sort(value: Any) -> str | None:
     by = value.get("by") if isinstance(value, dict) else value
-    if by is not None and by not in SORTS:
+    if by is not None and (not isinstance(by, str) or by not in SORTS):
         raise BadRequest(f"provider.sort: Invalid option: expected one of {sorted(SORTS)}")
     return by
 

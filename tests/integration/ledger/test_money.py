@@ -284,7 +284,7 @@ async def test_an_attempt_ends_once_whatever_is_told_of_it_in_whatever_order(led
         later = (await conn.execute(text(query.format("corrections")), {"id": claim.attempt_id})).scalar_one()
         (found,) = [d for d in await datasets(conn) if d.name == name]
         assert await books_agree(conn)
-    ending = [word for word in told if word in {"settle", "release", "hold"}]
+    ending = [word for word in told if word in {"settle", "release", "hold", "late"}]
     assert (ends, later <= 1) == (min(1, len(ending)), True)
     assert found.spent.tokens in {0, 10}
     assert found.held.tokens + found.open_tokens in {0, 100}

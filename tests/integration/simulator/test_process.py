@@ -6,6 +6,8 @@ import resource
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -157,6 +159,7 @@ def test_help_names_every_knob_and_every_fault() -> None:
     from eagle3gen.simulator.options import KNOBS
 
     told = subprocess.run([sys.executable, "-m", "eagle3gen", "simulate", "--help"], capture_output=True, check=True)
+    assert "  GET  /simulator/bill " in told.stdout.decode()
     words = told.stdout.decode().split()
     assert {f"--{knob.flag}" for knob in KNOBS.values()} | set(FAULTS) <= set(words)
 
@@ -171,3 +174,15 @@ def test_faults_and_hosts_may_come_from_files(simulate, tmp_path) -> None:
     reply = ask(ready["url"])
     assert reply["provider"] == "Cheap"
     assert "cost" not in reply["usage"]
+
+
+def test_an_outage_refuses_connections_and_ends(simulate) -> None:
+    """In its own process, with the event loop that it really has."""
+    _, ready = simulate("--latency", "0.02", "--fault", "outage=1", "--outage", "1")
+    with pytest.raises(ConnectionResetError):
+        ask(ready["url"])
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        own(ready["url"], "bill")
+    time.sleep(1.5)
+    assert own(ready["url"], "knobs", {"fault": []}) == {"changed": ["fault"]}
+    assert ask(ready["url"])["id"]

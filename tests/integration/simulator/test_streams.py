@@ -162,7 +162,7 @@ async def test_events_are_spread_over_the_time_of_the_call(running) -> None:
         started = loop.time()
         async with simulator.http.stream("POST", f"{simulator.url}/chat/completions", json=CALL) as reply:
             times = [loop.time() - started async for _ in reply.aiter_bytes()]
-    assert len(times) > 30
+    assert len(times) > 15
     assert times[-1] > 0.9
     assert sum(0.4 < at < 0.8 for at in times) > 0.2 * len(times)
 

@@ -148,6 +148,8 @@ def test_a_prompt_that_is_too_long_for_all_is_told_the_numbers() -> None:
         {"allow_fallbacks": "no"},
         {"quantizations": ["int5"]},
         {"sort": "beauty"},
+        {"sort": ["price"]},
+        {"sort": {"by": {}}},
         {"max_price": 3},
         {"max_price": {"prompt": "cheap"}},
     ],
