@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,7 +16,7 @@ BODY_BYTES_MAX = 32 * 2**20
 STREAM_BYTES_MAX = 8 * BODY_BYTES_MAX
 """An event of one token is many times as large as its token."""
 PACE_SECONDS = 0.2
-"""How often a stream is looked at. What has arrived meanwhile is taken at once: waking up costs more than reading."""
+"""How often a stream is looked at, about. What has arrived meanwhile is taken at once: waking up is what costs."""
 
 LAST_SECONDS = 1.0
 """How long the end of a response is awaited after the last event: with it, the connection can be used again."""
@@ -105,7 +106,8 @@ async def read_stream(response: httpx.Response, assembly: Assembly, clock: Clock
         if any(last in b"\n" + chunk for last in LAST):
             clock.last_event_came()
         else:
-            await asyncio.sleep(PACE_SECONDS)
+            # Spread, or streams that were held up together would be read together from then on.
+            await asyncio.sleep(PACE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  no secret
 
 
 def is_stream(response: httpx.Response) -> bool:

@@ -20,6 +20,10 @@ OutcomeWord = Literal[
 """How one call ended, in one word."""
 
 
+LIMITS = frozenset({"rate_limited", "host_limited", "edge_limited", "overloaded"})
+"""Kinds that ask for less load: of the endpoint itself, of one host, of the network in between, and of a busy host."""
+
+
 class Decision(StrEnum):
     """What becomes of the prompt."""
 
@@ -63,6 +67,11 @@ class Refusal:
     @property
     def pauses_dataset(self) -> bool:
         return self.decision is Decision.PAUSE_DATASET
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether fewer calls at a time would have helped."""
+        return self.kind in LIMITS
 
     @property
     def outcome(self) -> OutcomeWord:

@@ -134,6 +134,8 @@ SAYINGS: tuple[tuple[int, str, Rule], ...] = (
     (403, "your region", Rule("region_restricted", _PAUSE)),
     (403, "country, region", Rule("region_restricted", _PAUSE)),
     (400, "is not a valid model id", Rule("unknown_model", _PAUSE)),
+    (400, "unrecognized key", Rule("unknown_field", _PAUSE)),
+    (400, "unrecognized request argument", Rule("unknown_field", _PAUSE)),
 )
 """What only the message tells apart."""
 TOO_LONG = (
@@ -188,7 +190,7 @@ def rule_for_page(status: int) -> Rule:
     if status == 413:
         return RULES[413]
     if 400 <= status < 500 and status != 408:
-        kind = "rate_limited" if status == 429 else "network_page"
+        kind = "edge_limited" if status == 429 else "network_page"
         return Rule(kind, _RETRY, blames_prompt=status in {400, 403})
     if status in UNSENT_PAGES:
         return Rule("network_page", _RETRY, blames_prompt=False)

@@ -144,8 +144,8 @@ SHAPES = [
     ("quota at 429", 429, error("insufficient_quota"), "out_of_credit", KEY, NO, "budget"),
     ("302", 302, b"", "redirected", PAUSE, NO, "permanent_config"),
     ("308 with JSON", 308, {"choices": []}, "redirected", PAUSE, NO, "permanent_config"),
-    ("1015 in 200", 200, b"error code: 1015", "rate_limited", RETRY, NO, "rate_limited"),
-    ("1015 in 429", 429, b"error code: 1015", "rate_limited", RETRY, NO, "rate_limited"),
+    ("1015 in 200", 200, b"error code: 1015", "edge_limited", RETRY, NO, "transient"),
+    ("1015 in 429", 429, b"error code: 1015", "edge_limited", RETRY, NO, "transient"),
     ("1020 in 200", 200, b"error code: 1020", "network_page", RETRY, NO, "transient"),
     ("521 in 200", 200, b"error code: 521", "network_page", RETRY, NO, "transient"),
     ("524 in 200", 200, b"error code: 524", "network_page", RETRY, MAYBE, "transient"),
@@ -384,6 +384,28 @@ def test_a_daily_limit_is_waited_for():
 def test_only_what_is_tried_again_has_a_wait():
     """A pause is for the operator to end."""
     assert refused(402, error(402), {"Retry-After": "7"}).retry_after_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "limited"),
+    [
+        (429, error(429), True),
+        (429, error(429, "Provider returned error"), True),
+        (200, b"error code: 1015", True),
+        (529, error(529), True),
+        (503, error(503), False),
+        (502, error(502), False),
+        (402, error(402), False),
+    ],
+)
+def test_a_limit_is_told_from_a_failure(status, body, limited):
+    """Only a limit asks for fewer calls at a time."""
+    assert refused(status, body).is_limit is limited
+
+
+def test_a_field_that_is_not_known_pauses_the_dataset():
+    """Every prompt would meet it."""
+    assert refused(400, error(400, "Unrecognized key(s) in object: 'onyl'")).outcome == "permanent_config"
 
 
 def test_a_byte_order_mark_is_no_text():
