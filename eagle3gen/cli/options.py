@@ -84,21 +84,7 @@ def dataset_choices(command: Command) -> Command:
                 help="Folder of the target's tokenizer, or builtin:kimi-mini for the simulator.",
             ),
             *_money_options(),
-            click.option(
-                "--routing",
-                "routings",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="Which hosts may answer, in OpenRouter's words: only=moonshotai/int4,chutes, quantizations=int4,"
-                " ignore=…, order=…, allow_fallbacks=false, max_price.completion=3.00, …; may be repeated.",
-            ),
-            click.option(
-                "--sampling",
-                "samplings",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="A sampling parameter of every request, such as temperature=1 or top_p=0.95; may be repeated.",
-            ),
+            *_request_options(),
             click.option(
                 "--queue",
                 type=click.Choice([*(q.value for q in Queue), "auto"]),
@@ -124,6 +110,27 @@ def dataset_choices(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def _request_options() -> list[Callable[[Any], Any]]:
+    """What is sent beside the prompts."""
+    return [
+        click.option(
+            "--routing",
+            "routings",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Which hosts may answer, in OpenRouter's words: only=moonshotai/int4,chutes, quantizations=int4,"
+            " ignore=…, order=…, allow_fallbacks=false, max_price.completion=3.00, …; may be repeated.",
+        ),
+        click.option(
+            "--sampling",
+            "samplings",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="A sampling parameter of every request, such as temperature=1 or top_p=0.95; may be repeated.",
+        ),
+    ]
 
 
 def _money_options() -> list[Callable[[Any], Any]]:

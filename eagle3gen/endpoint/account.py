@@ -42,7 +42,11 @@ def account_from(key: Mapping[str, Any], balance: Mapping[str, Any]) -> Account 
     if bought is not None and used is not None:
         left.append(bought - used)
     known = [amount for amount in left if amount is not None]
-    return Account(usage + (read_money(key.get("byok_usage")) or 0), min(known, default=None))
+    upstream = read_money(key.get("byok_usage")) or Decimal(0)
+    if upstream and key.get("include_byok_in_limit") is not True:
+        # The hosts send their bills elsewhere, so neither limit nor credits end a run.
+        known = []
+    return Account(usage + upstream, min(known, default=None))
 
 
 def _signed(value: Any) -> Decimal | None:

@@ -45,6 +45,10 @@ _STRAYS = {
         " LEFT JOIN resolutions r ON r.attempt_id = a.id LEFT JOIN corrections c ON c.attempt_id = a.id"
         " WHERE a.prompt_id <> s.prompt_id OR (c.attempt_id IS NULL AND r.outcome IS DISTINCT FROM 'settled')"
     ),
+    "an attempt was billed beyond its worst case: prices rose, or max_tokens was not kept": text(
+        f"SELECT count(*) FROM ({_KNOWN}) k"
+        " WHERE k.tokens > k.worst_tokens OR (k.worst_usd > 0 AND k.usd > k.worst_usd)"
+    ),
     "a prompt has two open attempts": text(
         "SELECT count(*) FROM (SELECT FROM attempts a WHERE NOT EXISTS (SELECT FROM resolutions r"
         " WHERE r.attempt_id = a.id) GROUP BY a.prompt_id HAVING count(*) > 1) AS doubled"

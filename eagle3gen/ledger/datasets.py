@@ -156,9 +156,11 @@ async def datasets(conn: Connection) -> list[Dataset]:
 async def add_dataset(conn: Connection, spec: DatasetSpec) -> int:
     """The id of the dataset, new or known. A known one takes the new cap, if any, and the tokenizer's new place.
 
-    Raises InputError when it exists with another model, endpoint, tokenizer or sampling.
+    Raises InputError when it exists with another model, endpoint, tokenizer or sampling, and when the plan has a cap
+    in USD and no price is known for it.
     """
     t = tables.datasets
+    await _check_priced(conn, spec)
     values = {
         "name": spec.name,
         "model": spec.model,
@@ -179,6 +181,18 @@ async def add_dataset(conn: Connection, spec: DatasetSpec) -> int:
         raise InputError(_differs(spec, known, changed))
     await conn.execute(update(t).where(t.c.id == known["id"]).values(tokenizer=spec.tokenizer, **_changeable(spec)))
     return int(known["id"])
+
+
+async def _check_priced(conn: Connection, spec: DatasetSpec) -> None:
+    """A dataset without prices would pass the plan's cap in USD unseen."""
+    if spec.prices is not None or (await plan_cap(conn)).usd is None:
+        return
+    t = tables.datasets
+    known = select(t.c.completion_price_usd).where(t.c.name == spec.name)
+    if (await conn.execute(known)).scalar_one_or_none() is None:
+        raise InputError(
+            f"the plan has a cap in USD, but no price is known for dataset {spec.name}; check its model and endpoint"
+        )
 
 
 def _changeable(spec: DatasetSpec) -> dict[str, Any]:

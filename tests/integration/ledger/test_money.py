@@ -14,6 +14,7 @@ from eagle3gen.errors import InputError
 from eagle3gen.flow import halt
 from eagle3gen.flow.status import as_json
 from eagle3gen.ledger import reading, unsettled
+from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.datasets import add_dataset, datasets, plan_left, set_plan_cap, set_prices
 from eagle3gen.ledger.demand import demand
 from eagle3gen.ledger.health import Breaker, Fault
@@ -77,6 +78,24 @@ async def test_a_plans_cap_in_usd_needs_the_prices_of_every_dataset(ledger) -> N
     with pytest.raises(InputError, match="no price is known for dataset unpriced"):
         async with ledger.begin() as conn:
             await set_plan_cap(conn, Cap(None, Decimal(5)))
+
+
+async def test_a_dataset_without_prices_is_refused_where_the_plan_has_a_cap_in_usd(ledger) -> None:
+    async with ledger.begin() as conn:
+        await set_plan_cap(conn, Cap(None, Decimal(5)))
+    with pytest.raises(InputError, match="no price is known for dataset unpriced"):
+        await fill(ledger, 1, name="unpriced")
+    await add(ledger, 1)
+    await fill(ledger, 1)
+
+
+async def test_a_bill_beyond_the_worst_case_is_found_by_the_audit(ledger, writer) -> None:
+    first, second = await claim_all(writer, await queued(ledger, await add(ledger, 2)))
+    await writer.settle(answered(first, 10, "0.5"))
+    await writer.settle(answered(second, 101, "0.0001"))
+    async with ledger.begin() as conn:
+        (finding,) = await audit_books(conn)
+    assert finding == "an attempt was billed beyond its worst case: prices rose, or max_tokens was not kept (2)"
 
 
 async def test_a_cap_in_usd_without_prices_is_refused_by_the_database(ledger) -> None:
@@ -283,17 +302,11 @@ async def test_an_attempt_ends_once_whatever_is_told_of_it_in_whatever_order(led
         ends = (await conn.execute(text(query.format("resolutions")), {"id": claim.attempt_id})).scalar_one()
         later = (await conn.execute(text(query.format("corrections")), {"id": claim.attempt_id})).scalar_one()
         (found,) = [d for d in await datasets(conn) if d.name == name]
-        assert await books_agree(conn)
+        assert await audit_books(conn) == []
     ending = [word for word in told if word in {"settle", "release", "hold", "late"}]
     assert (ends, later <= 1) == (min(1, len(ending)), True)
     assert found.spent.tokens in {0, 10}
     assert found.held.tokens + found.open_tokens in {0, 100}
-
-
-async def books_agree(conn) -> bool:
-    from eagle3gen.ledger.books import audit_books
-
-    return await audit_books(conn) == []
 
 
 async def tell(ledger, writer, claim, word, cost) -> None:

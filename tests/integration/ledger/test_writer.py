@@ -15,6 +15,7 @@ from eagle3gen.ledger.books import audit_books
 from eagle3gen.ledger.claims import Wish
 from eagle3gen.ledger.connect import Ledger
 from eagle3gen.ledger.datasets import datasets, set_state
+from eagle3gen.ledger.reading import totals
 from eagle3gen.ledger.states import DatasetState, Outcome, PromptState
 from eagle3gen.ledger.writer import LedgerWriter
 from eagle3gen.records import Queue, Usage
@@ -139,7 +140,11 @@ async def test_a_missing_cost_is_counted_as_unpriced_and_not_as_nothing(ledger, 
 async def test_a_bill_beyond_its_hold_is_a_fact_and_is_booked(ledger, writer) -> None:
     (prompt_id,) = await queued(ledger, await fill(ledger, 1, cap=100))
     await writer.settle(answered(await writer.claim(prompt_id), 150))
-    assert (await one(ledger)).spent_tokens == 150
+    async with ledger.begin() as conn:
+        (found,) = await totals(conn)
+        (finding,) = await audit_books(conn)
+    assert (found.spent_tokens, found.left.tokens) == (150, -50)
+    assert finding.startswith("an attempt was billed beyond its worst case")
 
 
 async def test_a_lost_answer_to_a_commit_is_found_again_under_the_same_attempt_id(ledger) -> None:
@@ -159,9 +164,11 @@ async def test_a_claim_whose_task_is_gone_is_given_back(ledger, writer) -> None:
     await asyncio.sleep(0.008)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
+    # Until the claim, and then its end, are committed.
+    await asyncio.sleep(0.2)
     for _ in range(100):
         found = await one(ledger)
-        if found.in_flight == 0:
+        if (found.in_flight, found.open_tokens) == (0, 0):
             break
         await asyncio.sleep(0.02)
     assert (found.in_flight, found.open_tokens) == (0, 0)

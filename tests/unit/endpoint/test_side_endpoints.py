@@ -114,6 +114,12 @@ def test_under_byok_the_upstreams_bills_are_part_of_what_was_used() -> None:
     assert account_from({"usage": Decimal("0.1"), "byok_usage": Decimal("2.5")}, {}).usage == Decimal("2.6")
 
 
+@pytest.mark.parametrize(("included", "left"), [(False, None), (True, Decimal(3))])
+def test_under_byok_credits_end_nothing_unless_the_limit_includes_it(included, left) -> None:
+    key = {"usage": 1, "byok_usage": Decimal("2.5"), "limit_remaining": 3, "include_byok_in_limit": included}
+    assert account_from(key, {"total_credits": 5, "total_usage": 1}).left == left
+
+
 @given(anything, anything)
 def test_an_account_of_any_shape_is_read_or_is_none(key, balance) -> None:
     mapping = key if isinstance(key, dict) else {"usage": key, "limit_remaining": key}
