@@ -11,6 +11,7 @@ from eagle3gen.errors import Eagle3genError, ExitCode
 COMMANDS = {
     "demo": "demo",
     "run": "run",
+    "doctor": "doctor",
     "enqueue": "enqueue",
     "worker": "worker",
     "status": "status",

@@ -204,6 +204,16 @@ class Endpoint:
         except (ValueError, RecursionError, InvalidOperation):
             return response.status_code, None
 
+    async def date(self) -> str | None:
+        """What time it is there, as its `Date` header says. Raises ServiceUnreachable."""
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                response = await self._http.get(f"{self._addresses[0].url}/models")
+        except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
+            raise ServiceUnreachable(f"the endpoint does not answer ({reason(error)})") from error
+        date: str | None = response.headers.get("date")
+        return date
+
     @property
     def key_digest(self) -> str:
         """Tells one key from another without telling the key: eight bytes of its SHA-256."""
