@@ -70,6 +70,7 @@ async def worker(url: str, folder: Path, prompts: int, concurrency: int) -> tupl
     file = folder / "prompts.jsonl"
     file.write_text("".join(json.dumps({"prompt": f"Question {n}"}) + "\n" for n in range(prompts)))
     intake = Intake(
+        canary=0,
         files=[file], model="m", endpoint_url=url, tokenizer=TOKENIZER,
         tokenizer_sha256=load_tokenizer(TOKENIZER).sha256, queue=Queue.SHORT,
     )  # fmt: skip
