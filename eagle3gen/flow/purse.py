@@ -79,7 +79,10 @@ def short_of_money(account: Account, own: Sequence[Dataset], loads: dict[int, Lo
     if account.left > 0 and account.left >= needed:
         return ""
     left = f"${account.left:,.2f} is left" if account.left > 0 else f"no money is left ({account.left:,.2f} USD)"
-    return f"key: {left}, and what is open may cost ${needed:,.2f}; top up, then `eagle3gen resume`"
+    return (
+        f"key: {left}, and what is open may cost ${needed:,.2f}; top up, or set --usd-cap or fewer calls at a time, then"
+        " resume"
+    )
 
 
 def open_cost(dataset: Dataset, load: Load) -> Decimal:
