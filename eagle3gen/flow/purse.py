@@ -80,8 +80,8 @@ def short_of_money(account: Account, own: Sequence[Dataset], loads: dict[int, Lo
         return ""
     left = f"${account.left:,.2f} is left" if account.left > 0 else f"no money is left ({account.left:,.2f} USD)"
     return (
-        f"key: {left}, and what is open may cost ${needed:,.2f}; top up, or set --usd-cap or fewer calls at a time, then"
-        " resume"
+        f"key: {left}, and what is open may cost ${needed:,.2f}; top up, or set --usd-cap or fewer calls at a time,"
+        " then resume"
     )
 
 

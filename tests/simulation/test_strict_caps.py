@@ -29,7 +29,7 @@ from eagle3gen.ledger.sweeping import _hold_open_attempts
 from eagle3gen.ledger.unsettled import Correction
 from eagle3gen.records import Prices, Queue, Usage, Verdict
 
-RUNS = int(os.environ.get("EAGLE3GEN_RUNS", "40"))
+RUNS = int(os.environ.get("EAGLE3GEN_RUNS", "25"))
 SEED = int(os.environ.get("EAGLE3GEN_SEED", "0"))
 PRICES = Prices(prompt_usd=Decimal("0.0000006"), completion_usd=Decimal("0.000003"), request_usd=Decimal("0.0001"))
 MOST = 1000
