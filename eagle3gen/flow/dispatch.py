@@ -122,7 +122,6 @@ async def dispatch(
             lost = await sweeping.lost_workers(conn, worker_timeout_seconds)
         if depths is None:
             return Pass(led=True, lost_workers=lost)
-        forecasting = await _forecast(conn)
         demands = await demand(conn)
         left = {d.dataset_id: d.left.narrower(d.plan_left) for d in demands}
         room = await _room(conn, demands, depths)
@@ -139,6 +138,7 @@ async def dispatch(
     for queue, ids in rings:
         if ids:
             await bell.ring(queue, ids)
+    forecasting = await _forecast(ledger)
     if rung_again:
         log.warning("dispatch.rung_again", prompts=rung_again)
     due = sum(d.pending_due for d in demands)
@@ -165,11 +165,16 @@ async def _lost_rings(
     return found
 
 
-async def _forecast(conn: Connection) -> bool:
-    """Forecast anew what goes by a forecast and may have open calls; whether there is any."""
+async def _forecast(ledger: Ledger) -> bool:
+    """Forecast anew what goes by a forecast and may have open calls; whether there is any.
+
+    Each in a transaction of its own: what the pass has locked before would be locked out of order.
+    """
+    async with ledger.begin() as conn:
+        known = await datasets(conn)
     wanted = [
         d.id
-        for d in await datasets(conn)
+        for d in known
         if d.admission is Admission.FORECAST
         and (d.cap.exists or d.plan_cap.exists)
         and (d.state is DatasetState.OPEN or d.open_tokens or d.reserve_tokens)
@@ -179,7 +184,8 @@ async def _forecast(conn: Connection) -> bool:
         from eagle3gen.ledger.foresight import refresh_forecast
 
         for dataset_id in wanted:
-            await refresh_forecast(conn, dataset_id)
+            async with ledger.begin() as conn:
+                await refresh_forecast(conn, dataset_id)
     return bool(wanted)
 
 
