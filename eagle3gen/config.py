@@ -1,11 +1,12 @@
 """What comes from the environment, and the defaults of the two queues. Read once, then passed in."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from eagle3gen.errors import ConfigurationError
 from eagle3gen.records import Queue
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -35,10 +36,19 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="EAGLE3GEN_", extra="ignore", populate_by_name=True)
 
+    def __init__(self, **values: Any) -> None:
+        """Raises ConfigurationError for a variable that cannot be read."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors(include_input=False)[0]
+            name = f"EAGLE3GEN_{first['loc'][0]}".upper()
+            raise ConfigurationError(f"the environment variable {name} cannot be read: {first['msg']}") from None
+
     database_url: str | None = Field(None, validation_alias=AliasChoices("DATABASE_URL", "EAGLE3GEN_DATABASE_URL"))
     redis_url: str | None = Field(None, validation_alias=AliasChoices("REDIS_URL", "EAGLE3GEN_REDIS_URL"))
     api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENROUTER_API_KEY", "EAGLE3GEN_API_KEY"))
-    log_level: str = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
     probe_tokenizers: bool = True
     """False only in tests of what catches a wrong tokenizer after the probe."""
     transport: Literal["plain", "stream", "auto"] | None = None

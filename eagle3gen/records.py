@@ -75,6 +75,8 @@ class Completion:
     host: str | None
     finish_reason: str | None
     native_finish_reason: str | None = None
+    stop_reason: str | None = None
+    """vLLM and SGLang: the stop string or token id that ended the answer; None when it was the model's own end."""
     reasoning: str | None = None
     hidden_reasoning: bool = False
     """Whether reasoning was encrypted, summarised or not shown whole: then its tokens cannot be rebuilt."""

@@ -65,6 +65,7 @@ async def _examine(
     from eagle3gen.endpoint.routing import Routing
     from eagle3gen.flow.doctor import Patient, examine
     from eagle3gen.tokens.loading import load_tokenizer
+    from workers.app import FILES_BESIDE_CALLS
 
     def load() -> str:
         loaded = load_tokenizer(tokenizer)
@@ -80,7 +81,7 @@ async def _examine(
         tokenizer=load,
         ledger=_ledger if settings.database_url else None,
         broker=_broker if settings.redis_url else None,
-        files_needed=QUEUE_DEFAULTS[Queue.SHORT].concurrency + 256,
+        files_needed=QUEUE_DEFAULTS[Queue.SHORT].concurrency + FILES_BESIDE_CALLS,
         files_allowed=lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     )
     try:

@@ -97,7 +97,10 @@ def _readable(file: Path) -> None:
 
 
 def _base_url(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(f"--endpoint-url {url!r} is not an http(s) address such as https://openrouter.ai/api/v1")
     if parts.username or parts.password or parts.query:

@@ -17,6 +17,7 @@ from eagle3gen.records import Queue
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_STATE_DIR = ".eagle3gen"
+KEY_BYTES_MAX = 4096
 
 
 def state_dir(command: Command) -> Command:
@@ -54,11 +55,13 @@ def read_api_key(path: Path | None) -> SecretStr | None:
     if path is None:
         return Settings().api_key
     try:
-        key = path.read_text("utf-8").strip()
+        with path.open("rb") as file:
+            # /dev/zero is a file, too.
+            key = file.read(KEY_BYTES_MAX).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise ConfigurationError(f"cannot read the API key from {path}: {reason}") from error
-    if not key or len(key.split()) != 1:
+    if not key or len(key.split()) != 1 or not key.isprintable():
         raise ConfigurationError(f"{path} does not hold one API key; put the key alone into it")
     return SecretStr(key)
 
@@ -155,8 +158,8 @@ def _money_options() -> list[Callable[[Any], Any]]:
         click.option(
             "--breaker",
             metavar="NAME=SHARE,...",
-            help="Shares of bad answers above which a dataset is paused: verdict, structure, reasoning, permanent; and"
-            " window, minimum.",
+            help="Shares of bad answers above which a dataset is paused: verdict, structure, reasoning, permanent,"
+            " lost; and window, minimum.",
         ),
     ]
 

@@ -43,6 +43,7 @@ def read_answer(data: Mapping[str, Any], usage: Usage) -> Completion:
         host=label(data.get("provider")),
         finish_reason=_finish(choice.get("finish_reason")),
         native_finish_reason=label(choice.get("native_finish_reason")),
+        stop_reason=_stop_reason(choice.get("stop_reason")),
         reasoning=reasoning,
         hidden_reasoning=hidden,
         content=_content(message),
@@ -54,6 +55,10 @@ def read_answer(data: Mapping[str, Any], usage: Usage) -> Completion:
     )
     _check(completion)
     return completion
+
+
+def _stop_reason(value: Any) -> str | None:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else label(value) or None
 
 
 def _check(completion: Completion) -> None:

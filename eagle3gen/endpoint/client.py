@@ -165,12 +165,17 @@ class Endpoint:
             return replace(reply, refusal=replace(reply.refusal, usage=usage))
         return reply
 
-    async def ping(self) -> None:
-        """Raises ServiceUnreachable when nothing answers at a base URL, or what answers sends elsewhere."""
-        for address in self._addresses:
-            await self._ping(address.url)
+    async def ping(self) -> str | None:
+        """What time it is there, by the `Date` header of the last base URL.
 
-    async def _ping(self, url: str) -> None:
+        Raises ServiceUnreachable when nothing answers at a base URL, or what answers sends elsewhere.
+        """
+        date = None
+        for address in self._addresses:
+            date = await self._ping(address.url)
+        return date
+
+    async def _ping(self, url: str) -> str | None:
         try:
             async with asyncio.timeout(PING_SECONDS):
                 response = await self._http.get(f"{url}/models")
@@ -187,6 +192,8 @@ class Endpoint:
             raise ServiceUnreachable(
                 f"{url} answers {response.status_code} with a page, not with an API; check --endpoint-url"
             )
+        date: str | None = response.headers.get("date")
+        return date
 
     async def get(self, path: str, parameters: Mapping[str, str] | None = None) -> tuple[int, Any]:
         """Status and JSON of a side endpoint, with its numbers exact; None for a body that is no JSON.
@@ -203,16 +210,6 @@ class Endpoint:
             return response.status_code, json.loads(response.content, parse_float=Decimal)
         except (ValueError, RecursionError, InvalidOperation):
             return response.status_code, None
-
-    async def date(self) -> str | None:
-        """What time it is there, as its `Date` header says. Raises ServiceUnreachable."""
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                response = await self._http.get(f"{self._addresses[0].url}/models")
-        except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL, *LOST) as error:
-            raise ServiceUnreachable(f"the endpoint does not answer ({reason(error)})") from error
-        date: str | None = response.headers.get("date")
-        return date
 
     @property
     def key_digest(self) -> str:

@@ -26,6 +26,7 @@ class ChoiceText:
         self._calls: list[dict[str, Any]] = []
         self._finishes: list[Any] = []
         self._native: Any = None
+        self._stop: Any = None
         self._error: Any = None
         self._token_ids: list[Any] | None = None
         self._logprobs: list[Any] | None = None
@@ -58,6 +59,8 @@ class ChoiceText:
                 self._finishes.append(value)
             case "native_finish_reason":
                 self._native = value
+            case "stop_reason":
+                self._stop = value
             case "error":
                 self._error = self._error or value
             case "token_ids" if isinstance(value, list):
@@ -118,6 +121,7 @@ class ChoiceText:
         choice = {
             "finish_reason": worst[0] if worst else self._finishes[-1] if self._finishes else None,
             "native_finish_reason": self._native,
+            "stop_reason": self._stop,
             "message": whole_characters(message),
         }
         if self._error:

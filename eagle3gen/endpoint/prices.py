@@ -21,8 +21,7 @@ async def read_prices(endpoint: Endpoint, model: str, routing: Routing) -> Price
     Raises ServiceUnreachable, and ConfigurationError when no host matches the routing.
     Source: OpenRouter's `GET /models/{author}/{slug}/endpoints`, prices in USD per token.
     """
-    slug = model.partition(":")[0].removeprefix("~")
-    status, data = await endpoint.get(f"/models/{slug}/endpoints")
+    status, data = await endpoint.get(listing_path(model))
     return dearest(data, routing) if status == 200 else None
 
 
@@ -31,9 +30,8 @@ def dearest(listing: Any, routing: Routing) -> Prices | None:
 
     None when such a host's price is missing, since it may be any. Raises ConfigurationError when no host matches.
     """
-    data = listing.get("data") if isinstance(listing, Mapping) else None
-    hosts = data.get("endpoints") if isinstance(data, Mapping) else None
-    if not isinstance(hosts, list) or not hosts:
+    hosts = listed_hosts(listing)
+    if not hosts:
         return None
     allowed = [host for host in hosts if allows(routing, host)]
     if not allowed:
@@ -48,6 +46,18 @@ def dearest(listing: Any, routing: Routing) -> Prices | None:
         completion_usd=max(p.completion_usd for p in known),
         request_usd=max(p.request_usd for p in known),
     )
+
+
+def listing_path(model: str) -> str:
+    """Where the hosts of a model are listed; variants such as `:nitro` share its list."""
+    return f"/models/{model.partition(':')[0].removeprefix('~')}/endpoints"
+
+
+def listed_hosts(listing: Any) -> list[Any]:
+    """The hosts of a listing; empty for anything else."""
+    data = listing.get("data") if isinstance(listing, Mapping) else None
+    hosts = data.get("endpoints") if isinstance(data, Mapping) else None
+    return hosts if isinstance(hosts, list) else []
 
 
 def allows(routing: Routing, host: Any) -> bool:

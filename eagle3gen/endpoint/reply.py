@@ -164,12 +164,14 @@ def _redirected(status: int, headers: Mapping[str, str], now: float) -> Refusal:
 
 
 def parse(text: bytes) -> Any:
-    """The value, or None. orjson refuses halves of characters, which an answer may hold: those are read by json."""
+    """The value, or None. orjson refuses halves of characters and numbers that are none; json reads them.
+
+    An answer beside such a number is paid for all the same.
+    """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        if rb"\ud" not in text.lower():
-            return None
+        pass
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -23,7 +23,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 WHOLE = frozenset({"top_k", "top_logprobs", "seed"})
 OTHER = frozenset(
-    {"seed", "logit_bias", "logprobs", "stop", "reasoning", "reasoning_effort", "include_reasoning", "tool_choice"}
+    {"seed", "logit_bias", "logprobs", "reasoning", "reasoning_effort", "include_reasoning", "tool_choice"}
     | {"parallel_tool_calls", "response_format", "service_tier", "structured_outputs", "verbosity"}
 )
 KNOWN = frozenset(RANGES) | OTHER
@@ -36,6 +36,22 @@ TAKEN: Mapping[str, str] = {
     **dict.fromkeys(("plugins", "transforms"), "prompts must not be altered on their way"),
     **dict.fromkeys(("session_id", "prompt_cache_key"), "it would send every prompt to the same host"),
     **dict.fromkeys(("n", "best_of"), "every prompt gets one answer"),
+    **dict.fromkeys(
+        ("stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output"),
+        "an answer that does not end with its end token cannot be told from one that does",
+    ),
+    **dict.fromkeys(
+        (
+            "prompt",
+            "echo",
+            "chat_template",
+            "add_generation_prompt",
+            "continue_final_message",
+            "truncate_prompt_tokens",
+        ),
+        "the prompt is rendered by the model's own template, and its ids must be those that were read",
+    ),
+    "skip_special_tokens": "what a server leaves out cannot be rebuilt",
 }
 """What is not sampling, and why it cannot be set here."""
 
@@ -49,11 +65,9 @@ def check_sampling(sampling: Mapping[str, Any]) -> None:
             _check_range(name, value)
         elif name not in KNOWN and (near := difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.8)):
             raise InputError(f"sampling parameter {name} is not known; did you mean {near[0]}?")
-    seed, stop = sampling.get("seed"), sampling.get("stop")
+    seed = sampling.get("seed")
     if seed is not None and type(seed) is not int:
         raise InputError(f"sampling parameter seed must be a whole number, not {seed!r}")
-    if isinstance(stop, list) and len(stop) > 4:
-        raise InputError(f"sampling parameter stop takes up to 4 strings, not {len(stop)}; shorten the list")
     _check_reasoning(sampling)
 
 

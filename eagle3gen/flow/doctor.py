@@ -5,11 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from eagle3gen.endpoint.account import read_account
 from eagle3gen.endpoint.client import Endpoint
-from eagle3gen.endpoint.prices import allows, dearest
+from eagle3gen.endpoint.prices import allows, dearest, listed_hosts, listing_path
 from eagle3gen.endpoint.routing import Routing
 from eagle3gen.endpoint.sampling import check_sampling
 from eagle3gen.errors import Eagle3genError
@@ -91,8 +90,7 @@ def _sampling(patient: Patient) -> Finding:
 
 async def _endpoint(patient: Patient) -> Finding:
     try:
-        await patient.endpoint.ping()
-        date = await patient.endpoint.date()
+        date = await patient.endpoint.ping()
     except Eagle3genError as error:
         return bad("endpoint", str(error))
     off = 0.0 if date is None else abs(parsedate_to_datetime(date).timestamp() - time.time())
@@ -117,12 +115,12 @@ async def _key(patient: Patient) -> Finding:
 
 
 async def _hosts(patient: Patient) -> list[Finding]:
-    slug = patient.model.partition(":")[0].removeprefix("~")
+    slug = patient.model
     try:
-        status, listing = await patient.endpoint.get(f"/models/{slug}/endpoints")
+        status, listing = await patient.endpoint.get(listing_path(slug))
     except Eagle3genError as error:
         return [bad("hosts", str(error))]
-    hosts = _listed(listing)
+    hosts = listed_hosts(listing)
     if status == 404 or (status == 200 and not hosts):
         return [Finding("hosts", None if status == 404 else False, f"{patient.endpoint.base_url} lists no {slug}")]
     if status != 200:
@@ -136,12 +134,6 @@ async def _hosts(patient: Patient) -> list[Finding]:
         )
         found.append(good("prices", f"at most {per_million}"))
     return found
-
-
-def _listed(listing: Any) -> list[Any]:
-    data = listing.get("data") if isinstance(listing, dict) else None
-    hosts = data.get("endpoints") if isinstance(data, dict) else None
-    return [host for host in hosts if isinstance(host, dict)] if isinstance(hosts, list) else []
 
 
 def _host(host: Json, matches: bool) -> str:

@@ -78,11 +78,21 @@ def dataset_names(files: Sequence[Path]) -> dict[str, Path]:
     """One dataset per file, named after it. Raises InputError when two files would share a name."""
     names: dict[str, Path] = {}
     for file in files:
-        name = file.name.split(".")[0]
+        name = _dataset_name(file)
         if name in names:
             raise InputError(f"{names[name]} and {file} would both be dataset {name!r}; rename one of them")
         names[name] = file
     return names
+
+
+def _dataset_name(file: Path) -> str:
+    name = file.name
+    while (shorter := name.removesuffix(".jsonl").removesuffix(".json")) != name:
+        name = shorter
+    if not name or not name.isprintable():
+        # Neither the ledger nor a terminal takes halves of characters and line breaks.
+        raise InputError(f"{file.name!a} is no name for a dataset; rename the file to printable characters")
+    return name
 
 
 async def priced(intake: Intake, endpoint: Endpoint) -> Intake:
@@ -106,15 +116,24 @@ async def priced(intake: Intake, endpoint: Endpoint) -> Intake:
     return replace(intake, prices=prices)
 
 
-async def enqueue(ledger: Ledger, intake: Intake, on_problem: Callable[[Problem], None]) -> list[Enqueued]:
+async def enqueue(
+    ledger: Ledger,
+    intake: Intake,
+    on_problem: Callable[[Problem], None],
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[Enqueued]:
     """Add one dataset per file with its prompts; known prompts stay as they are.
+
+    When `stopped`, it ends after a whole chunk; a second enqueue adds the rest.
 
     Raises InputError for an unusable file, and when a dataset exists with another model, endpoint, tokenizer
     or sampling.
     """
     brought = [
-        await _enqueue_file(ledger, intake, name, file, on_problem)
+        await _enqueue_file(ledger, intake, name, file, on_problem, stopped)
         for name, file in dataset_names(intake.files).items()
+        if not stopped()
     ]
     if intake.plan_cap.exists:
         async with ledger.begin() as conn:
@@ -123,7 +142,12 @@ async def enqueue(ledger: Ledger, intake: Intake, on_problem: Callable[[Problem]
 
 
 async def _enqueue_file(
-    ledger: Ledger, intake: Intake, name: str, file: Path, on_problem: Callable[[Problem], None]
+    ledger: Ledger,
+    intake: Intake,
+    name: str,
+    file: Path,
+    on_problem: Callable[[Problem], None],
+    stopped: Callable[[], bool],
 ) -> Enqueued:
     refused = added = duplicates = 0
 
@@ -146,7 +170,7 @@ async def _enqueue_file(
         duplicates += loaded.duplicates
         for row in chunk:
             queues[row.queue] += 1
-        chunk = list(islice(rows, CHUNK))
+        chunk = [] if stopped() else list(islice(rows, CHUNK))
     return Enqueued(name=name, added=added, duplicates=duplicates, refused=refused, queues=queues)
 
 

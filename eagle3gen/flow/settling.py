@@ -81,12 +81,15 @@ def refused(claim: Claim, reply: Reply, refusal: Refusal, rng: random.Random) ->
 
 
 def _fault(refusal: Refusal) -> Fault | None:
-    """What the breaker counts. Outages, limits and pauses say nothing about the answers."""
+    """What the breaker counts. Outages that cost nothing, limits and pauses say nothing about the answers."""
     if refusal.kind == "all_in_reasoning":
         return Fault.REASONING
     if refusal.defective:
         return Fault.STRUCTURE
-    return Fault.PERMANENT if refusal.decision is Decision.FAIL_PROMPT else None
+    if refusal.decision is Decision.FAIL_PROMPT:
+        return Fault.PERMANENT
+    # Whoever answers every call with half a body must not be paid again and again.
+    return Fault.LOST if refusal.billed is Billed.MAYBE else None
 
 
 def _tries_max(refusal: Refusal) -> int:

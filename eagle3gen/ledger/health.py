@@ -26,6 +26,8 @@ class Fault(StrEnum):
     """The whole answer stands in the reasoning."""
     PERMANENT = "permanent"
     """The endpoint refuses the prompt for good."""
+    LOST = "lost"
+    """Sent, perhaps billed, and nothing came back that could be read."""
 
 
 GOOD = "."
@@ -34,6 +36,7 @@ WORDS: Mapping[Fault, str] = {
     Fault.STRUCTURE: "were broken in their structure",
     Fault.REASONING: "stood wholly in the reasoning",
     Fault.PERMANENT: "were refused for good",
+    Fault.LOST: "were lost after they were sent, and may be billed",
 }
 
 
@@ -48,6 +51,7 @@ class Breaker:
     structure: float = 0.1
     reasoning: float = 0.4
     permanent: float = 0.4
+    lost: float = 0.5
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.window <= 10_000:

@@ -62,7 +62,9 @@ async def simulator(truth: Path, *, seed: int, latency_seconds: float, mean_toke
 def bill(url: str) -> Mapping[str, Any]:
     """The simulator's own bill."""
     root = url.split("/api/", maxsplit=1)[0]
-    with urllib.request.urlopen(f"{root}/_sim/bill", timeout=10) as reply:  # noqa: S310  our own loopback server
+    # A proxy of the environment leads away from this machine.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(f"{root}/simulator/bill", timeout=10) as reply:
         answer: Mapping[str, Any] = json.loads(reply.read())
         return answer
 

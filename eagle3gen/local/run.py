@@ -21,6 +21,7 @@ from eagle3gen.flow.notice import cap_notices
 from eagle3gen.flow.purse import first_reading
 from eagle3gen.ledger import sweeping
 from eagle3gen.ledger.connect import Ledger, open_ledger
+from eagle3gen.ledger.datasets import datasets
 from eagle3gen.ledger.migrate import upgrade
 from eagle3gen.ledger.reading import DatasetTotals, PlanTotals
 from eagle3gen.ledger.states import DatasetState
@@ -137,7 +138,7 @@ async def run(job: Job, watcher: Watcher) -> Finish:
         await asyncio.to_thread(upgrade, services.database_url)
         ledger = open_ledger(services.database_url)
         try:
-            await _prepare(ledger, job, services, watcher)
+            await _prepare(ledger, job, services, signals, watcher)
             async with start_workers(services, job.concurrency, _environment(job, services)) as workers:
                 await _until_finished(ledger, services, workers, signals, watcher)
                 await _leave(ledger, services, workers, signals, watcher)
@@ -172,16 +173,17 @@ async def _endpoint(job: Job) -> AsyncIterator[Endpoint]:
         await endpoint.close()
 
 
-async def _prepare(ledger: Ledger, job: Job, services: Services, watcher: Watcher) -> None:
+async def _prepare(ledger: Ledger, job: Job, services: Services, signals: Signals, watcher: Watcher) -> None:
     async with ledger.begin() as conn:
         # The state directory's lock says that no worker of an earlier run lives: no need to wait for silence.
         await sweeping.forget_workers(conn)
         await sweeping.unqueue(conn, None)
-    brought = await enqueue(ledger, job.intake, watcher.problem)
+    brought = await enqueue(ledger, job.intake, watcher.problem, stopped=lambda: signals.count > 0)
     watcher.enqueued(brought)
     for sentence in await cap_notices(ledger, job.intake, brought, job.concurrency):
         watcher.notice(sentence)
-    before = {d.name: d for d in await status.totals(ledger)}
+    async with ledger.begin() as conn:
+        before = {d.name: d for d in await datasets(conn)}
     for name in await halt.resume(ledger, [e.name for e in brought]):
         watcher.notice(f"Resumed {name}, which was {before[name].state.value}: {before[name].state_reason}.")
     async with _endpoint(job) as endpoint:

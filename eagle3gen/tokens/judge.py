@@ -14,6 +14,10 @@ REPLACEMENT = "\ufffd"
 NEAR = 2
 NEAR_SHARE = 0.002
 """Up to so many tokens apart, or such a share of the answer, is drift; beyond it the reading is wrong."""
+OWN_END = frozenset({"stop", "eos", "eos_token", "end_turn", "tool_calls", "tool_use", "completed"})
+"""How servers say that the model ended its answer by itself."""
+NO_END = frozenset({"length", "max_tokens", "content_filter", "abort", "error", "stop_sequence"})
+"""How hosts say that it did not, whatever the finish reason beside it."""
 OTHER_PROMPT = "prompt"
 """The hypothesis of an answer to another prompt than the rendered one."""
 
@@ -80,14 +84,13 @@ def _judged(tokenizer: Tokenizer, completion: Completion, sample: Sample, profil
     if any(REPLACEMENT in text for text in _texts(completion)):
         reason = "the text holds U+FFFD, which stands for bytes that are gone"
         return replace(sample, verdict=Verdict.LOSSY_TEXT, reason=reason)
-    if sample.prompt_difference:
-        reason = (
-            f"{sample.prompt_difference:+} prompt tokens billed beyond the rendered ones: another template or prompt"
-        )
+    if reason := _other_prompt(completion, sample):
         return replace(sample, verdict=Verdict.MISMATCH, hypothesis=OTHER_PROMPT, reason=reason)
     if completion.finish_reason == CUT:
         return replace(sample, verdict=Verdict.TRUNCATED, reason="the answer was cut at its limit")
-    if unknown := _unknown(completion, sample):
+    if completion.output_token_ids is not None:
+        return _held_against_ids(completion.output_token_ids, sample)
+    if unknown := _unknown(tokenizer, completion, sample):
         return replace(sample, reason=unknown)
     if doubt := _doubt_in_text(tokenizer, completion):
         return replace(sample, verdict=Verdict.AMBIGUOUS, reason=doubt)
@@ -102,8 +105,30 @@ def _judged(tokenizer: Tokenizer, completion: Completion, sample: Sample, profil
     return replace(sample, verdict=Verdict.EXACT_COUNT if sample.hypothesis == "base" else Verdict.REPAIRED)
 
 
-def _unknown(completion: Completion, sample: Sample) -> str:
+def _other_prompt(completion: Completion, sample: Sample) -> str:
+    """Why the server read another prompt than the rendered one, if it did."""
+    if sample.prompt_difference:
+        return f"{sample.prompt_difference:+} prompt tokens billed beyond the rendered ones: another template or prompt"
+    told = completion.prompt_token_ids
+    if told is not None and list(told) != list(sample.prompt_ids):
+        return "the server read other prompt ids than the rendered ones: another template or prompt"
+    return ""
+
+
+def _held_against_ids(told: Sequence[int], sample: Sample) -> Sample:
+    """The server's own ids are the truth; a rebuilding that differs from them is wrong."""
+    if list(told) == list(sample.output_ids):
+        return replace(sample, verdict=Verdict.EXACT_IDS)
+    return replace(sample, verdict=Verdict.MISMATCH, reason="the server's own ids are others than the rebuilt ones")
+
+
+def _unknown(tokenizer: Tokenizer, completion: Completion, sample: Sample) -> str:
     """Why the structure or the bill is not known, if so."""
+    ends = {str(i) for i in tokenizer.family.end_of_turn_ids}
+    if completion.stop_reason is not None and completion.stop_reason.lower() not in ends | OWN_END:
+        return f"the answer was ended by {completion.stop_reason!r}, not by the model's end token"
+    if (completion.native_finish_reason or "").lower() in NO_END:
+        return f"the host itself says that the answer ended by {completion.native_finish_reason!r}"
     if completion.finish_reason not in {"stop", "tool_calls"}:
         return f"the finish reason {completion.finish_reason!r} does not say how the answer ended"
     if not completion.content and not completion.tool_calls:

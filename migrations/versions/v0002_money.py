@@ -137,7 +137,9 @@ def _generations() -> None:
 def _endings() -> None:
     op.add_column("resolutions", sa.Column("fault", sa.Text(), nullable=True))
     op.create_check_constraint(
-        op.f("ck_resolutions_fault"), "resolutions", "fault IN ('verdict', 'structure', 'reasoning', 'permanent')"
+        op.f("ck_resolutions_fault"),
+        "resolutions",
+        "fault IN ('verdict', 'structure', 'reasoning', 'permanent', 'lost')",
     )
     op.create_index(
         "ix_resolutions_fault",

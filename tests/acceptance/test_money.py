@@ -160,6 +160,17 @@ def test_a_host_that_leaks_tool_markers_is_stopped(simulate, terminal, tool_prom
     assert simulator.bill()["calls"] <= (20 if canary else 20 + 20)
 
 
+@pytest.mark.parametrize("canary", [20, 0])
+def test_an_endpoint_whose_answers_are_cut_off_is_not_paid_for_long(simulate, terminal, prompts, canary) -> None:
+    """Each such call may be billed, so canary and breaker see it."""
+    simulator = simulate("--latency", "0.2", "--fault", "cut_json=1")
+    ended = terminal("run", prompts(200), *flags(simulator), "--canary", canary, "--short-concurrency", 20)
+    assert ended.code == 3, ended.err
+    assert "were lost after they were sent, and may be billed" in ended.err
+    assert simulator.bill()["calls"] <= (20 if canary else 20 + 20)
+    assert terminal("status", "--json").json["datasets"][0]["failed"] == 0
+
+
 def test_resume_with_a_new_canary_goes_on_when_the_fault_is_mended(simulate, terminal, tool_prompts, fleet) -> None:
     simulator = simulate("--latency", "0.2", "--tool-share", "1", "--fault", "leaked_markers=1")
     assert terminal("enqueue", tool_prompts(60), *flags(simulator)).code == 0

@@ -237,7 +237,7 @@ async def test_the_breaker_looks_at_its_window_only(ledger, writer) -> None:
     found = await one(ledger)
     assert (found.state, len(found.recent)) == (DatasetState.PAUSED, 20)
     (row,) = as_json([found])
-    assert row["breaker"]["faults"] == {"verdict": 11, "structure": 0, "reasoning": 0, "permanent": 0}
+    assert row["breaker"]["faults"] == {"verdict": 11, "structure": 0, "reasoning": 0, "permanent": 0, "lost": 0}
 
 
 async def test_resume_forgets_what_the_breaker_saw(ledger, writer) -> None:

@@ -55,7 +55,8 @@ async def test_a_service_that_dies_is_started_again_at_the_same_address(tmp_path
                 break
             except psycopg.OperationalError:
                 await asyncio.sleep(0.1)
-        with redis.Redis.from_url(services.redis_url, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 3)) as client:
+        patient = redis.retry.Retry(redis.backoff.ConstantBackoff(0.1), 100)
+        with redis.Redis.from_url(services.redis_url, retry=patient) as client:
             assert client.ping()
 
 

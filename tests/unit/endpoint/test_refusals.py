@@ -449,3 +449,11 @@ def test_a_message_is_one_printable_line():
 def test_an_error_is_billed_as_its_usage_says(usage, billed):
     """A failed call costs only what its bill says: 0 USD is the zero-completion insurance."""
     assert refused(200, {**error(502), "usage": usage}).billed is billed
+
+
+@pytest.mark.parametrize("cost", ["1e999", "NaN", "-Infinity"])
+def test_a_number_that_is_none_does_not_throw_away_a_paid_answer(cost) -> None:
+    """Its cost is unknown, and the rest is as it was."""
+    body = b'{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"completion_tokens":2,"cost":%s}}'
+    completion = read_reply(200, {}, body % cost.encode()).completion
+    assert (completion.content, completion.usage.completion_tokens, completion.usage.cost_usd) == ("a", 2, None)

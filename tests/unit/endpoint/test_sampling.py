@@ -10,14 +10,14 @@ from eagle3gen.errors import InputError
 
 GOOD = [
     {},
-    {"temperature": 1, "top_p": 0.95, "seed": 7, "top_k": -1, "stop": ["a"] * 4, "logprobs": True},
+    {"temperature": 1, "top_p": 0.95, "seed": 7, "top_k": -1, "logprobs": True},
     {"temperature": None},
     {"include_reasoning": True},
     {"reasoning": {"effort": "high"}, "reasoning_effort": "high"},
     {"reasoning": {"enabled": False}},
     {"reasoning": {"max_tokens": 2000, "exclude": False}},
     {"n": 1},
-    {"chat_template_kwargs": {"thinking": False}, "min_tokens": 5, "length_penalty": 1.0, "ignore_eos": True},
+    {"chat_template_kwargs": {"thinking": False}, "min_tokens": 5, "length_penalty": 1.0},
 ]
 
 
@@ -42,7 +42,11 @@ WRONG = [
     ({"top_p": True}, "between 0 and 1"),
     ({"top_k": 1.5}, "whole number"),
     ({"seed": "x"}, "seed must be a whole number"),
-    ({"stop": list("abcde")}, "up to 4 strings, not 5"),
+    ({"stop": ["###"]}, "does not end with its end token"),
+    ({"stop_token_ids": [5]}, "does not end with its end token"),
+    ({"ignore_eos": True}, "does not end with its end token"),
+    ({"continue_final_message": True}, "the model's own template"),
+    ({"skip_special_tokens": True}, "cannot be rebuilt"),
     ({"n": 2}, "every prompt gets one answer"),
     ({"session_id": "run-1"}, "every prompt to the same host"),
     ({"max_tokens": 5}, "bounds what an answer can cost"),

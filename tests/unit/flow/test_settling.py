@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from eagle3gen.endpoint.refusal import Billed, Decision, Refusal
 from eagle3gen.endpoint.reply import Reply
 from eagle3gen.flow import settling
+from eagle3gen.ledger.health import Fault
 from eagle3gen.ledger.settlements import StoredSample
 from eagle3gen.ledger.states import Outcome, PromptState
 from eagle3gen.records import Completion, Usage, Verdict
@@ -172,3 +173,18 @@ def test_a_fault_of_ours_fails_the_prompt_and_keeps_the_hold():
     """A bug must not pay for the same prompt again and again."""
     settlement = settling.broken(claim(), "a bug.")
     assert (settlement.outcome, settlement.prompt_state) == (Outcome.HELD, PromptState.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"billed": Billed.MAYBE}, Fault.LOST),
+        ({"billed": Billed.NO}, None),
+        ({"billed": Billed.MAYBE, "defective": True}, Fault.STRUCTURE),
+        ({"billed": Billed.MAYBE, "kind": "all_in_reasoning"}, Fault.REASONING),
+        ({"decision": Decision.FAIL_PROMPT}, Fault.PERMANENT),
+        ({"decision": Decision.PAUSE_KEY}, None),
+    ],
+)
+def test_what_may_be_paid_and_cannot_be_used_is_a_fault_and_an_outage_is_none(fields, fault) -> None:
+    assert settle(**fields).fault is fault

@@ -42,7 +42,7 @@ def test_a_share_of_one_switches_a_fault_off() -> None:
 
 def test_every_fault_has_a_letter_of_its_own() -> None:
     assert len({fault.value[0] for fault in Fault} | {GOOD}) == len(Fault) + 1
-    assert count_faults("vv.s") == {"verdict": 2, "structure": 1, "reasoning": 0, "permanent": 0}
+    assert count_faults("vv.s") == {"verdict": 2, "structure": 1, "reasoning": 0, "permanent": 0, "lost": 0}
 
 
 def test_the_reason_names_count_share_examples_and_the_last_words() -> None:
